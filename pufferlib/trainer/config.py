@@ -1,0 +1,367 @@
+"""Typed configuration: what can be set, its defaults, and how files override them.
+
+The order of precedence, weakest first, is: the dataclasses below, the file
+`pufferlib/config/ENV.toml`, the user's `--config FILE`, the command line. Every source is
+checked against the same dataclasses: an unknown key or a value of the wrong type is a
+`ConfigError` that names the key, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import inspect
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pufferlib.exceptions import ConfigError
+
+T = TypeVar("T")
+
+PACKAGED_CONFIGS = Path(__file__).parent.parent / "config"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How the policy learns. Every step count is in valid agent steps."""
+
+    seed: int = 1
+    """Seeds the policy's weights, the sampled actions, the minibatches and the environments."""
+    torch_deterministic: bool = True
+    """Let torch choose deterministic kernels only."""
+    device: str = "auto"
+    """'auto' takes CUDA if there is a GPU and the CPU otherwise; or a torch device name."""
+    torch_threads: int = 0
+    """CPU threads for torch; 0 leaves torch's own choice."""
+    total_timesteps: int = 10_000_000
+    """Stop after this many agent steps."""
+    max_seconds: float | None = None
+    """Stop after this much wall-clock time, even if steps are left."""
+    learning_rate: float = 2.5e-4
+    """Step size of Adam."""
+    anneal_lr: bool = True
+    """Lower the learning rate linearly to zero over the run."""
+    gamma: float = 0.99
+    """Discount per step."""
+    gae_lambda: float = 0.95
+    """Decay of generalized advantage estimation."""
+    update_epochs: int = 4
+    """Passes over each batch."""
+    batch_size: int | Literal["auto"] = "auto"
+    """Agent steps per update; 'auto' is num_agents * bptt_horizon."""
+    minibatch_size: int | Literal["auto"] = "auto"
+    """Agent steps per optimizer step; 'auto' is a quarter of the batch where it divides."""
+    bptt_horizon: int = 16
+    """Steps in a segment: the reach of backpropagation through time."""
+    clip_coef: float = 0.1
+    """PPO's clip range of the probability ratio."""
+    clip_vloss: bool = True
+    """Clip the value loss as well."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    vf_clip_coef: float = 0.1
+    """Clip range of the value, where clip_vloss is on."""
+    ent_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = 0.5
+    """Gradients are scaled down to this norm."""
+    norm_adv: bool = True
+    """Normalize the advantages of each minibatch."""
+    target_kl: float | None = None
+    """End an update early once the approximate KL divergence exceeds this."""
+    compile: bool = False
+    """Compile the policy with torch.compile."""
+    compile_mode: str = "default"
+    """The mode handed to torch.compile."""
+    checkpoint_interval: int = 200
+    """Updates between checkpoints; 0 writes one at the end only."""
+    data_dir: str = "runs"
+    """Directory that holds the runs."""
+    logger: Literal["tensorboard", "none"] = "tensorboard"
+    """Where the curves go."""
+
+    def validate(self) -> None:
+        """Raise `ConfigError` for a value that cannot work whatever the environment is."""
+        _require_positive(self, "total_timesteps", "learning_rate", "update_epochs")
+        _require_positive(self, "bptt_horizon", "clip_coef", "max_grad_norm", "max_seconds")
+        _require_positive(self, "batch_size", "minibatch_size", "target_kl", "vf_clip_coef")
+        for name in ("gamma", "gae_lambda"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ConfigError(f"train.{name}: expected 0 <= {name} <= 1, got {value}")
+        for name in ("seed", "torch_threads", "checkpoint_interval", "vf_coef", "ent_coef"):
+            value = getattr(self, name)
+            if value < 0:
+                raise ConfigError(f"train.{name}: expected at least 0, got {value}")
+
+    def resolve(self, num_agents: int) -> TrainConfig:
+        """A copy in which `batch_size` and `minibatch_size` are integers that fit together.
+
+        Raises `ConfigError` naming both numbers when they do not.
+        """
+        self.validate()
+        horizon = self.bptt_horizon
+        batch = num_agents * horizon if self.batch_size == "auto" else self.batch_size
+        _require_multiple("train.batch_size", batch, "train.bptt_horizon", horizon)
+        minibatch = self.minibatch_size
+        if minibatch == "auto":
+            minibatch = _quarter(batch // horizon) * horizon
+        _require_multiple("train.minibatch_size", minibatch, "train.bptt_horizon", horizon)
+        _require_multiple("train.batch_size", batch, "train.minibatch_size", minibatch)
+        return dataclasses.replace(self, batch_size=batch, minibatch_size=minibatch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VecConfig:
+    """How environments run in parallel; the arguments of `pufferlib.vector.make`."""
+
+    backend: Literal["serial", "multiprocessing"] = "multiprocessing"
+    """'serial' runs every environment in this process, 'multiprocessing' in workers."""
+    num_envs: int = 8
+    """Number of environments."""
+    num_workers: int | Literal["auto"] = "auto"
+    """Worker processes; 'auto' asks how many cores this process may use."""
+    batch_size: int | Literal["auto"] = "auto"
+    """Environments per batch handed to the policy; 'auto' is all of them."""
+    zero_copy: bool = True
+    """Batch only neighbouring workers, so that no row is copied."""
+    seed: int | None = None
+    """Seed of the environments; derived from train.seed if None."""
+
+    def validate(self) -> None:
+        """Raise `ConfigError` for a size below one; `vector.make` checks that sizes divide."""
+        for name in ("num_envs", "num_workers", "batch_size"):
+            value = getattr(self, name)
+            if value != "auto" and value < 1:
+                raise ConfigError(f"vec.{name}: expected at least 1, got {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions:
+    """An options group without options."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Everything that decides a run.
+
+    `env` is the environment's `EnvConfig`; `policy` and `rnn` hold the keyword arguments of
+    its `Policy` and of the recurrent wrapper. Their classes differ from environment to
+    environment: `config_type` builds the subclass that has them all typed.
+    """
+
+    env_name: str = ""
+    """Name of the environment, as listed by `puffer envs`."""
+    score_key: str = "episode_return"
+    """The episode statistic that measures success."""
+    use_rnn: bool = False
+    """Wrap the policy in a recurrent layer."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """How the policy learns"""
+    vec: VecConfig = field(default_factory=VecConfig)
+    """How environments run in parallel"""
+    env: Any = field(default_factory=NoOptions)
+    """Arguments of the environment"""
+    policy: Any = field(default_factory=NoOptions)
+    """Arguments of the policy"""
+    rnn: Any = field(default_factory=NoOptions)
+    """Arguments of the recurrent layer"""
+
+    def validate(self) -> None:
+        """Raise `ConfigError` for values that cannot work."""
+        self.train.validate()
+        self.vec.validate()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain dict, ready for JSON."""
+        return dataclasses.asdict(self)
+
+
+def config_type(env: type, policy: type | None = None, rnn: type | None = None) -> type[Config]:
+    """The `Config` subclass whose `env`, `policy` and `rnn` groups have these classes."""
+    groups = {"env": env, "policy": policy or NoOptions, "rnn": rnn or NoOptions}
+    fields = [(name, kind, field(default_factory=kind)) for name, kind in groups.items()]
+    made = dataclasses.make_dataclass("Config", fields, bases=(Config,), frozen=True, kw_only=True)
+    made.__doc__ = "Everything that decides a run."
+    return made
+
+
+def options_of(constructor: type, skip: Iterable[str] = ("env", "policy")) -> type:
+    """A dataclass of the keyword arguments of `constructor`, from its signature.
+
+    Arguments in `skip`, those without a default and `**kwargs` are left out. An argument
+    without an annotation takes the type of its default.
+    """
+    skipped = {"self", *skip}
+    hints = get_type_hints(constructor.__init__)
+    fields = [
+        (name, hints.get(name, type(parameter.default)), field(default=parameter.default))
+        for name, parameter in inspect.signature(constructor).parameters.items()
+        if name not in skipped and parameter.default is not inspect.Parameter.empty
+    ]
+    name = f"{constructor.__name__}Options"
+    return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The parsed file; `ConfigError` when it is missing or malformed."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the config file {path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def merge(config: T, values: Mapping[str, Any], source: str, prefix: str = "") -> T:
+    """A copy of the dataclass `config` with `values` (nested mappings) put over it.
+
+    `source` and `prefix` only say where a value came from in error messages.
+    """
+    hints = _hints(type(config))
+    names = [spec.name for spec in dataclasses.fields(config)]
+    changes = {}
+    for key, value in values.items():
+        name, path = key.replace("-", "_"), f"{prefix}{key}"
+        if name not in names:
+            raise ConfigError(f"{source}: unknown key '{path}'{did_you_mean(name, names, prefix)}")
+        current = getattr(config, name)
+        if not dataclasses.is_dataclass(current):
+            changes[name] = coerce(value, hints[name], f"{source}: {path}")
+        elif isinstance(value, Mapping):
+            changes[name] = merge(current, value, source, f"{path}.")
+        else:
+            raise ConfigError(f"{source}: {path}: expected a table of options, got {value!r}")
+    return dataclasses.replace(config, **changes)
+
+
+def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str:
+    """The end of an error message: the nearest of `names`, or else all of them."""
+    names = list(names)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {prefix}{close[0]}?"
+    return f"; known: {', '.join(sorted(names))}" if names else "; nothing can be set here"
+
+
+def coerce(value: Any, kind: Any, where: str) -> Any:
+    """`value` as the annotated type `kind`: integral floats become ints, ints floats, lists tuples.
+
+    Raises `ConfigError` with the expected type and the value for everything else.
+    """
+    if kind is Any:
+        return value
+    for option in _alternatives(kind):
+        converted = _convert(value, option)
+        if converted is not _MISMATCH:
+            return converted
+    raise ConfigError(f"{where}: expected {describe(kind)}, got {value!r}")
+
+
+def parse(text: str, kind: Any) -> Any:
+    """The value that `text` from a command line means for the annotated type `kind`.
+
+    Accepts `1e6` for an int, `true`, `False`, `yes`, `0` … for a bool and `None` where the
+    type allows it. Raises `ConfigError` otherwise.
+    """
+    for option in _alternatives(kind):
+        converted = _convert(_read(text, option), option)
+        if converted is not _MISMATCH:
+            return converted
+    raise ConfigError(f"expected {describe(kind)}, got {text!r}")
+
+
+def describe(kind: Any) -> str:
+    """The type in words: "int or 'auto'"."""
+    return " or ".join(
+        "/".join(repr(choice) for choice in get_args(option))
+        if get_origin(option) is Literal
+        else "None"
+        if option is types.NoneType
+        else str(option)
+        if get_args(option)
+        else getattr(option, "__name__", str(option))
+        for option in _alternatives(kind)
+    )
+
+
+_MISMATCH = object()
+_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True)
+_BOOLEANS |= dict.fromkeys(("false", "no", "off", "0"), False)
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    """The members of a union (None first, so that 'None' is not taken for a str), else itself."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return tuple(sorted(get_args(kind), key=lambda option: option is not types.NoneType))
+    return (kind,)
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    """`value` as the single type `kind`, or `_MISMATCH`."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        return value if value in get_args(kind) else _MISMATCH
+    if kind is types.NoneType:
+        return None if value is None else _MISMATCH
+    if kind in (int, float):
+        return _number(value, kind)
+    if origin in (tuple, list) or kind in (tuple, list):
+        made = origin or kind
+        return made(value) if isinstance(value, (list, tuple)) else _MISMATCH
+    return value if isinstance(value, origin or kind) else _MISMATCH
+
+
+def _number(value: Any, kind: type) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return _MISMATCH
+    if kind is int and value != value // 1:  # also refuses nan and infinities
+        return _MISMATCH
+    return kind(value)
+
+
+def _read(text: str, kind: Any) -> Any:
+    """`text` as the Python value that `_convert` would accept for `kind`, else `text` itself."""
+    if kind is types.NoneType:
+        return None if text.lower() == "none" else text
+    if kind is bool:
+        return _BOOLEANS.get(text.lower(), text)
+    if kind in (int, float):
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    return text
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _require_positive(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value not in (None, "auto") and not value > 0:
+            raise ConfigError(f"train.{name}: expected more than 0, got {value}")
+
+
+def _require_multiple(name: str, value: int, other: str, divisor: int) -> None:
+    if value % divisor:
+        below, above = value // divisor * divisor, -(-value // divisor) * divisor
+        near = f"{below} or {above}" if below else f"{above}"
+        raise ConfigError(
+            f"{name} ({value}) must be a multiple of {other} ({divisor}); nearest: {near}"
+        )
+
+
+def _quarter(segments: int) -> int:
+    """Segments in each of four equal minibatches, or of as many below four as divide them."""
+    count = next(count for count in (4, 3, 2, 1) if segments % count == 0)
+    return segments // count
