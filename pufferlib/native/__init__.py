@@ -1,0 +1,175 @@
+"""The native core, or its NumPy twins where it was not compiled.
+
+Functions here check their arguments once and then call the compiled function if there is one
+(``available``) and the NumPy twin otherwise. Both give the same bits. Without a compiler the
+library works, only slower; the first call says so once. ``PUFFER_REQUIRE_NATIVE=1`` at
+installation turns that silent fallback into an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["advantage_scan", "advantage_scan_numpy", "available"]
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+REBUILD = "pip install --no-deps -e ."
+
+
+def _load_core() -> ModuleType | None:
+    """Return the compiled module, or None where the package was installed without one."""
+    try:
+        import pufferlib._native as core
+    except ModuleNotFoundError:
+        return None
+    return core
+
+
+def _hash_sources(directory: Path, names: list[str]) -> str | None:
+    """Hash the named files as the build does; None where they are not all on disk (a wheel)."""
+    lines = []
+    for name in names:
+        try:
+            content = (directory / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        lines.append(f"{name} {hashlib.sha256(content).hexdigest()}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _warn_if_stale(core: ModuleType, directory: Path) -> None:
+    """Warn when the sources next to this file are not the ones that were compiled."""
+    on_disk = _hash_sources(directory, core.SOURCES.split())
+    if on_disk is not None and on_disk != core.SOURCE_HASH:
+        warnings.warn(
+            f"The native core was compiled from other sources than the ones in {directory} "
+            f"(compiled {core.SOURCE_HASH[:12]}, on disk {on_disk[:12]}): "
+            f"rebuild it with `{REBUILD}` in the repository.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+@functools.cache
+def _notice_missing_core() -> None:
+    """Say once per process that the NumPy twins are used."""
+    warnings.warn(
+        "pufferlib was installed without its native core; the slower NumPy functions are used. "
+        "To build it, install a C++ compiler (on Debian and Ubuntu: apt install g++ python3-dev) "
+        "and install pufferlib again.",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+_core = _load_core()
+available: bool = _core is not None
+if _core is not None:
+    _warn_if_stale(_core, Path(__file__).parent)
+
+
+def advantage_scan(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    gamma: float,
+    lam: float,
+    out: Floats,
+) -> None:
+    """Write generalized advantage estimates into ``out``, backwards over each segment.
+
+    All arrays have shape (S, H): S independent segments of H steps, C-contiguous. Column t of
+    ``rewards``, ``next_values``, ``terminals`` and ``dones`` belongs to the transition t → t+1::
+
+        delta_t = rewards_t + gamma * next_values_t * (1 - terminals_t) - values_t
+        out_t   = delta_t + gamma * lam * (1 - dones_t) * out_{t+1}   where valid_t, else 0
+
+    with ``out_H = 0``. Masked-out elements may hold anything, NaN included.
+
+    Source: Schulman et al. 2016, *High-Dimensional Continuous Control Using Generalized Advantage
+    Estimation*, equations 11, 12 and 16.
+
+    Args:
+        rewards: float32, the reward of the transition.
+        values: float32, the value of the observation that the transition leaves.
+        next_values: float32, the value to bootstrap from: of the next observation, or of the final
+            one where the episode was truncated.
+        terminals: bool, the transition ended the episode by termination: nothing to bootstrap.
+        dones: bool, the transition ended the episode in any way: the sum stops here.
+        valid: bool, the transition is a sample; elsewhere ``out`` is 0.
+        gamma: Discount.
+        lam: The λ of the estimator.
+        out: float32, writable; overwritten.
+
+    Raises:
+        TypeError: An array has another dtype, or is no array. Nothing is converted.
+        ValueError: An array has another shape than ``rewards``, is not C-contiguous, or ``out`` is
+            read-only.
+    """
+    floats = {"rewards": rewards, "values": values, "next_values": next_values, "out": out}
+    bools = {"terminals": terminals, "dones": dones, "valid": valid}
+    for name, array in floats.items():
+        _check_array(name, array, np.float32, rewards)
+    for name, array in bools.items():
+        _check_array(name, array, np.bool_, rewards)
+    if not out.flags.writeable:
+        raise ValueError("out: expected a writable array, got a read-only one; pass a copy")
+    if _core is None:
+        _notice_missing_core()
+    scan = advantage_scan_numpy if _core is None else _core.advantage_scan
+    scan(rewards, values, next_values, terminals, dones, valid, gamma, lam, out)
+
+
+def _check_array(name: str, array: NDArray, dtype: type[np.generic], like: NDArray) -> None:
+    """Refuse what would be converted, copied or read out of bounds."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype:
+        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise TypeError(
+            f"{name}: expected a NumPy array of {dtype.__name__}, got {got}; "
+            f"convert it first, nothing is converted here"
+        )
+    if array.ndim != 2 or array.shape != like.shape:
+        raise ValueError(
+            f"{name}: expected shape (segments, horizon) like rewards {like.shape}, "
+            f"got {array.shape}"
+        )
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"{name}: expected a C-contiguous array, got strides {array.strides}; "
+            f"use numpy.ascontiguousarray"
+        )
+
+
+def advantage_scan_numpy(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    gamma: float,
+    lam: float,
+    out: Floats,
+) -> None:
+    """Do what the compiled ``advantage_scan`` does, in NumPy: over all segments, step by step."""
+    gamma_lam = np.float32(gamma * lam)
+    bootstraps = np.float32(gamma) * np.where(terminals, np.float32(0), next_values)
+    deltas = (rewards + bootstraps) - values
+    next_advantages = np.zeros(len(rewards), np.float32)
+    for step in reversed(range(rewards.shape[1])):
+        carried = np.where(dones[:, step], np.float32(0), next_advantages)
+        advantages = deltas[:, step] + gamma_lam * carried
+        next_advantages = np.where(valid[:, step], advantages, np.float32(0))
+        out[:, step] = next_advantages
