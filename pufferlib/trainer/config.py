@@ -9,17 +9,16 @@ checked against the same dataclasses: an unknown key or a value of the wrong typ
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import inspect
 import tomllib
-import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from pufferlib.exceptions import ConfigError
+from pufferlib.trainer.options import coerce, did_you_mean
 
 T = TypeVar("T")
 
@@ -238,106 +237,6 @@ def merge(config: T, values: Mapping[str, Any], source: str, prefix: str = "") -
         else:
             raise ConfigError(f"{source}: {path}: expected a table of options, got {value!r}")
     return dataclasses.replace(config, **changes)
-
-
-def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """The end of an error message: the nearest of `names`, or else all of them."""
-    names = list(names)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {prefix}{close[0]}?"
-    return f"; known: {', '.join(sorted(names))}" if names else "; nothing can be set here"
-
-
-def coerce(value: Any, kind: Any, where: str) -> Any:
-    """`value` as the annotated type `kind`: integral floats become ints, ints floats, lists tuples.
-
-    Raises `ConfigError` with the expected type and the value for everything else.
-    """
-    if kind is Any:
-        return value
-    for option in _alternatives(kind):
-        converted = _convert(value, option)
-        if converted is not _MISMATCH:
-            return converted
-    raise ConfigError(f"{where}: expected {describe(kind)}, got {value!r}")
-
-
-def parse(text: str, kind: Any) -> Any:
-    """The value that `text` from a command line means for the annotated type `kind`.
-
-    Accepts `1e6` for an int, `true`, `False`, `yes`, `0` … for a bool and `None` where the
-    type allows it. Raises `ConfigError` otherwise.
-    """
-    for option in _alternatives(kind):
-        converted = _convert(_read(text, option), option)
-        if converted is not _MISMATCH:
-            return converted
-    raise ConfigError(f"expected {describe(kind)}, got {text!r}")
-
-
-def describe(kind: Any) -> str:
-    """The type in words: "int or 'auto'"."""
-    return " or ".join(
-        "/".join(repr(choice) for choice in get_args(option))
-        if get_origin(option) is Literal
-        else "None"
-        if option is types.NoneType
-        else str(option)
-        if get_args(option)
-        else getattr(option, "__name__", str(option))
-        for option in _alternatives(kind)
-    )
-
-
-_MISMATCH = object()
-_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True)
-_BOOLEANS |= dict.fromkeys(("false", "no", "off", "0"), False)
-
-
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    """The members of a union (None first, so that 'None' is not taken for a str), else itself."""
-    if get_origin(kind) in (Union, types.UnionType):
-        return tuple(sorted(get_args(kind), key=lambda option: option is not types.NoneType))
-    return (kind,)
-
-
-def _convert(value: Any, kind: Any) -> Any:
-    """`value` as the single type `kind`, or `_MISMATCH`."""
-    origin = get_origin(kind)
-    if origin is Literal:
-        return value if value in get_args(kind) else _MISMATCH
-    if kind is types.NoneType:
-        return None if value is None else _MISMATCH
-    if kind in (int, float):
-        return _number(value, kind)
-    if origin in (tuple, list) or kind in (tuple, list):
-        made = origin or kind
-        return made(value) if isinstance(value, (list, tuple)) else _MISMATCH
-    return value if isinstance(value, origin or kind) else _MISMATCH
-
-
-def _number(value: Any, kind: type) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return _MISMATCH
-    if kind is int and value != value // 1:  # also refuses nan and infinities
-        return _MISMATCH
-    return kind(value)
-
-
-def _read(text: str, kind: Any) -> Any:
-    """`text` as the Python value that `_convert` would accept for `kind`, else `text` itself."""
-    if kind is types.NoneType:
-        return None if text.lower() == "none" else text
-    if kind is bool:
-        return _BOOLEANS.get(text.lower(), text)
-    if kind in (int, float):
-        for number in (int, float):
-            try:
-                return number(text)
-            except ValueError:
-                continue
-    return text
 
 
 @functools.cache

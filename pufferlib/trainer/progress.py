@@ -1,0 +1,140 @@
+"""How a run is going: speed, recent episodes, and scores at its start and its end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pufferlib.trainer.monitor import Usage
+
+SPEED_WINDOW = 10.0
+"""Seconds over which the shown speed is averaged."""
+EPISODE_WINDOW = 100
+"""Episodes over which the shown statistics are averaged, where an update brings fewer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything a dashboard shows of one moment."""
+
+    title: str
+    run: str
+    score_key: str
+    steps: int
+    total_steps: int
+    updates: int
+    elapsed: float
+    time_left: float | None
+    fraction: float
+    steps_per_second: float
+    parameters: int
+    timings: Mapping[str, float] = field(default_factory=dict)
+    losses: Mapping[str, float] = field(default_factory=dict)
+    episodes: int = 0
+    stats: Mapping[str, float] = field(default_factory=dict)
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """The mean of a statistic over a number of episodes; no mean when there were none."""
+
+    mean: float | None
+    episodes: int
+
+
+class EpisodeWindow:
+    """Means over the updates that hold the last `size` episodes or more."""
+
+    def __init__(self, size: int = EPISODE_WINDOW) -> None:
+        self._size = size
+        self._updates: deque[tuple[int, Mapping[str, float]]] = deque()
+        self.episodes = 0
+
+    def add(self, stats: Mapping[str, float], episodes: int) -> None:
+        """Take in the means over the `episodes` that ended in one update."""
+        if episodes == 0:
+            return
+        self._updates.append((episodes, stats))
+        self.episodes += episodes
+        while self.episodes - self._updates[0][0] >= self._size:
+            self.episodes -= self._updates.popleft()[0]
+
+    def means(self) -> dict[str, float]:
+        """The mean of each statistic, weighted by episodes, over the updates that report it."""
+        sums: dict[str, tuple[float, int]] = {}
+        for episodes, stats in self._updates:
+            for name, value in stats.items():
+                total, count = sums.get(name, (0.0, 0))
+                sums[name] = total + value * episodes, count + episodes
+        return {name: total / count for name, (total, count) in sums.items()}
+
+
+class ScoreHistory:
+    """A statistic over the whole run, to compare its first part with its last."""
+
+    def __init__(self) -> None:
+        self._records: list[tuple[int, float, int]] = []
+
+    def add(self, step: int, mean: float, episodes: int) -> None:
+        """Record the mean over `episodes` that ended in the update up to agent step `step`."""
+        if episodes:
+            self._records.append((step, mean, episodes))
+
+    def start(self, part: float = 0.1) -> Score:
+        """Over the episodes that ended in the first `part` of the steps, one update at least."""
+        if not self._records:
+            return Score(None, 0)
+        first, last = self._records[0][0], self._records[-1][0]
+        limit = first + part * (last - first)
+        return _mean([record for record in self._records if record[0] <= limit])
+
+    def end(self, part: float = 0.1) -> Score:
+        """Over the episodes that ended in the last `part` of the steps, one update at least."""
+        if not self._records:
+            return Score(None, 0)
+        first, last = self._records[0][0], self._records[-1][0]
+        limit = last - part * (last - first)
+        return _mean([record for record in self._records if record[0] >= limit])
+
+
+class Speedometer:
+    """Steps per second over the last `window` seconds."""
+
+    def __init__(
+        self, window: float = SPEED_WINDOW, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._window = window
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def mark(self, step: int) -> float:
+        """Note that `step` is reached now; the speed since the oldest mark of the window."""
+        now = self._clock()
+        self._marks.append((now, step))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= self._window:
+            self._marks.popleft()
+        then, before = self._marks[0]
+        return (step - before) / (now - then) if now > then else 0.0
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """The entries that are numbers (not bools)."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+
+
+def time_left(fraction: float, elapsed: float) -> float | None:
+    """Seconds until a run that has done `fraction` of its work in `elapsed` seconds is done."""
+    return elapsed * (1 - fraction) / fraction if fraction > 0 else None
+
+
+def _mean(records: list[tuple[int, float, int]]) -> Score:
+    episodes = sum(count for _, _, count in records)
+    return Score(sum(mean * count for _, mean, count in records) / episodes, episodes)

@@ -1,0 +1,281 @@
+"""Frames of an environment: shown in the terminal or written to a video file.
+
+A frame is text (render mode 'ansi') or an array `(height, width, 3) uint8` ('rgb_array').
+Videos need the extra `video`; text becomes pictures through Pillow.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
+
+Color = tuple[int, int, int]
+
+BACKGROUND: Color = (0, 0, 0)
+FOREGROUND: Color = (192, 192, 192)
+PALETTE: tuple[Color, ...] = (
+    *((0, 0, 0), (205, 49, 49), (13, 188, 121), (229, 229, 16)),
+    *((36, 114, 200), (188, 63, 188), (17, 168, 205), (192, 192, 192)),
+    *((118, 118, 118), (241, 76, 76), (35, 209, 139), (245, 245, 67)),
+    *((59, 142, 234), (214, 112, 214), (41, 184, 219), (255, 255, 255)),
+)
+"""The sixteen named colours: eight normal ones, then their bright twins."""
+
+_CLEAR = "\x1b[2J"
+_HOME = "\x1b[H"
+_CLEAR_LINE = "\x1b[K"
+_CLEAR_BELOW = "\x1b[J"
+_ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+_INSTALL_VIDEO = "pip install 'pufferlib[video]'"
+
+
+class Player(Protocol):
+    """Takes the frames of an evaluation, one after the other."""
+
+    def show(self, frame: Any) -> None:
+        """Take the next frame."""
+
+
+class TerminalPlayer:
+    """Draws text frames over each other in the terminal, at most `fps` a second."""
+
+    def __init__(
+        self, fps: float = 30.0, stream: TextIO | None = None, sleep: Callable = time.sleep
+    ) -> None:
+        self._pause = 1.0 / fps
+        self._stream = stream or sys.stdout
+        self._sleep = sleep
+        self._due: float | None = None
+
+    def show(self, frame: Any) -> None:
+        """Draw the frame at the top of the screen; `APIUsageError` when it is not text."""
+        if not isinstance(frame, str):
+            raise APIUsageError(
+                f"the terminal shows text, but render() returned {type(frame).__name__}; "
+                "use --save-video for pictures"
+            )
+        start = _CLEAR if self._due is None else ""
+        self._wait()
+        body = frame.rstrip("\n").replace("\n", f"{_CLEAR_LINE}\n")
+        self._stream.write(f"{start}{_HOME}{body}{_CLEAR_LINE}\n{_CLEAR_BELOW}")
+        self._stream.flush()
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        if self._due is not None and now < self._due:
+            self._sleep(self._due - now)
+        self._due = max(now, self._due or now) + self._pause
+
+
+class VideoWriter:
+    """Writes frames to a video file whose suffix chooses the format (`.mp4`, `.gif`, …).
+
+    Every frame gets the size of the first, made even as most codecs want it. A context manager.
+    Raises `EnvironmentSetupError` when the extra `video` is not installed.
+    """
+
+    def __init__(self, path: str | Path, fps: float = 30.0) -> None:
+        try:
+            import imageio.v2 as imageio
+            import imageio_ffmpeg  # noqa: F401  (the encoder that imageio looks for)
+        except ImportError as error:
+            raise EnvironmentSetupError(
+                f"writing a video needs imageio with its encoder ({error}): {_INSTALL_VIDEO}"
+            ) from error
+        self.frames = 0
+        self._shape: tuple[int, int] | None = None
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = {"duration": 1000 / fps} if path.suffix == ".gif" else {"fps": fps}
+        if path.suffix != ".gif":
+            options["macro_block_size"] = 1
+        self._writer = imageio.get_writer(path, **options)
+
+    def __enter__(self) -> VideoWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def show(self, frame: Any) -> None:
+        """Append a frame: text, or an array `(height, width, 3) uint8`."""
+        picture = text_image(frame) if isinstance(frame, str) else _picture(frame)
+        if self._shape is None:
+            self._shape = (_even(picture.shape[0]), _even(picture.shape[1]))
+        self._writer.append_data(_fit(picture, *self._shape))
+        self.frames += 1
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a character of an ANSI text looks."""
+
+    foreground: Color = FOREGROUND
+    background: Color = BACKGROUND
+    bold: bool = False
+    reverse: bool = False
+
+    def colors(self) -> tuple[Color, Color]:
+        """Foreground and background as drawn; bold makes the eight normal colours bright."""
+        foreground = self.foreground
+        if self.bold and foreground in PALETTE[:8]:
+            foreground = PALETTE[PALETTE.index(foreground) + 8]
+        pair = (foreground, self.background)
+        return pair[::-1] if self.reverse else pair
+
+
+Cell = tuple[str, Style]
+
+
+def parse_ansi(text: str) -> list[list[Cell]]:
+    """Lines of characters with their style; escape sequences other than colours are dropped."""
+    style = Style()
+    lines = []
+    for line in text.rstrip("\n").split("\n"):
+        cells: list[Cell] = []
+        end = 0
+        for match in _ESCAPE.finditer(line):
+            cells += [(character, style) for character in line[end : match.start()]]
+            end = match.end()
+            if match[2] == "m":
+                style = _restyle(style, [int(code or 0) for code in match[1].split(";")])
+        cells += [(character, style) for character in line[end:]]
+        lines.append(cells)
+    return lines
+
+
+def text_image(text: str) -> np.ndarray:
+    """A monospaced picture `(height, width, 3) uint8` of a text with ANSI colours."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            f"turning text frames into pictures needs Pillow: {_INSTALL_VIDEO}"
+        ) from error
+    font, width, height = _font()
+    lines = parse_ansi(text)
+    columns = max((len(line) for line in lines), default=0) or 1
+    image = Image.new("RGB", (columns * width, len(lines) * height), BACKGROUND)
+    draw = ImageDraw.Draw(image)
+    for row, line in enumerate(lines):
+        for column, (character, style) in enumerate(line):
+            foreground, background = style.colors()
+            left, top = column * width, row * height
+            if background != BACKGROUND:
+                draw.rectangle((left, top, left + width - 1, top + height - 1), background)
+            if not character.isspace():
+                draw.text((left, top), _drawable(character, font), foreground, font)
+    return np.asarray(image)
+
+
+def _font() -> tuple[Any, int, int]:
+    """A monospaced font with the width and height of its cell."""
+    from PIL import ImageFont
+
+    try:
+        font: Any = ImageFont.truetype("DejaVuSansMono.ttf", 16)
+        ascent, descent = font.getmetrics()
+        return font, round(font.getlength("M")), ascent + descent
+    except OSError:  # not on this machine: the bitmap font that Pillow carries
+        font = ImageFont.load_default_imagefont()
+        _, _, width, height = font.getbbox("M")
+        return font, round(width), round(height)
+
+
+def _drawable(character: str, font: Any) -> str:
+    """The bitmap font holds Latin-1 only."""
+    from PIL import ImageFont
+
+    if isinstance(font, ImageFont.ImageFont) and ord(character) > 255:
+        return "?"
+    return character
+
+
+def _restyle(style: Style, codes: list[int]) -> Style:
+    """The style after a sequence of SGR codes (ECMA-48, with the usual 256 and RGB colours)."""
+    while codes:
+        code = codes.pop(0)
+        if code in (38, 48):
+            name = "foreground" if code == 38 else "background"
+            style = replace(style, **{name: _extended(codes)})
+        else:
+            style = _simple(style, code)
+    return style
+
+
+def _simple(style: Style, code: int) -> Style:
+    if code == 0:
+        return Style()
+    if code in (1, 22):
+        return replace(style, bold=code == 1)
+    if code in (7, 27):
+        return replace(style, reverse=code == 7)
+    if code == 39:
+        return replace(style, foreground=FOREGROUND)
+    if code == 49:
+        return replace(style, background=BACKGROUND)
+    for base, name in ((30, "foreground"), (40, "background"), (90, "foreground")):
+        if base <= code < base + 8:
+            return replace(style, **{name: PALETTE[code - base + (8 if base == 90 else 0)]})
+    if 100 <= code < 108:
+        return replace(style, background=PALETTE[code - 92])
+    return style
+
+
+def _extended(codes: list[int]) -> Color:
+    """Takes the rest of a `38;5;n` or `38;2;r;g;b` sequence off `codes`."""
+    kind = codes.pop(0) if codes else 0
+    if kind == 2:
+        red, green, blue = (*codes[:3], 0, 0, 0)[:3]
+        del codes[:3]
+        return red, green, blue
+    index = codes.pop(0) if codes else 0
+    if index < 16:
+        return PALETTE[index]
+    if index >= 232:
+        grey = 8 + 10 * (index - 232)
+        return grey, grey, grey
+    steps = (0, 95, 135, 175, 215, 255)
+    index -= 16
+    return steps[index // 36], steps[index // 6 % 6], steps[index % 6]
+
+
+def _picture(frame: Any) -> np.ndarray:
+    picture = np.asarray(frame)
+    if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+        raise APIUsageError(
+            "a video frame must be an array (height, width, 3) of uint8, but render() returned "
+            f"{type(frame).__name__} with shape {picture.shape} and dtype {picture.dtype}"
+        )
+    return picture
+
+
+def _even(size: int) -> int:
+    return size + size % 2
+
+
+def _fit(picture: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The picture cut or padded with black at its right and bottom."""
+    fitted = np.zeros((height, width, 3), np.uint8)
+    part = picture[:height, :width]
+    fitted[: part.shape[0], : part.shape[1]] = part
+    return fitted
