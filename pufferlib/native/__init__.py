@@ -119,11 +119,11 @@ def advantage_scan(
             read-only.
     """
     floats = {"rewards": rewards, "values": values, "next_values": next_values, "out": out}
-    bools = {"terminals": terminals, "dones": dones, "valid": valid}
     for name, array in floats.items():
         _check_array(name, array, np.float32, rewards)
-    for name, array in bools.items():
-        _check_array(name, array, np.bool_, rewards)
+    bools = {"terminals": terminals, "dones": dones, "valid": valid}
+    for name, flags in bools.items():
+        _check_array(name, flags, np.bool_, rewards)
     if not out.flags.writeable:
         raise ValueError("out: expected a writable array, got a read-only one; pass a copy")
     if _core is None:
