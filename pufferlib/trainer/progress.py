@@ -51,25 +51,26 @@ class EpisodeWindow:
 
     def __init__(self, size: int = EPISODE_WINDOW) -> None:
         self._size = size
-        self._updates: deque[tuple[int, Mapping[str, float]]] = deque()
+        self._updates: deque[tuple[int, Mapping[str, float], Mapping[str, int]]] = deque()
         self.episodes = 0
 
-    def add(self, stats: Mapping[str, float], episodes: int) -> None:
-        """Take in the means over the `episodes` that ended in one update."""
+    def add(self, means: Mapping[str, float], counts: Mapping[str, int]) -> None:
+        """Take in the statistics of one update: their means, and over how many episodes."""
+        episodes = max(counts.values(), default=0)
         if episodes == 0:
             return
-        self._updates.append((episodes, stats))
+        self._updates.append((episodes, means, counts))
         self.episodes += episodes
         while self.episodes - self._updates[0][0] >= self._size:
             self.episodes -= self._updates.popleft()[0]
 
     def means(self) -> dict[str, float]:
-        """The mean of each statistic, weighted by episodes, over the updates that report it."""
+        """The mean of each statistic over the episodes that report it."""
         sums: dict[str, tuple[float, int]] = {}
-        for episodes, stats in self._updates:
-            for name, value in stats.items():
+        for _, means, counts in self._updates:
+            for name, value in means.items():
                 total, count = sums.get(name, (0.0, 0))
-                sums[name] = total + value * episodes, count + episodes
+                sums[name] = total + value * counts[name], count + counts[name]
         return {name: total / count for name, (total, count) in sums.items()}
 
 

@@ -6,6 +6,7 @@ Videos need the extra `video`; text becomes pictures through Pillow.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -47,7 +48,10 @@ class Player(Protocol):
 
 
 class TerminalPlayer:
-    """Draws text frames over each other in the terminal, at most `fps` a second."""
+    """Draws frames over each other in the terminal, at most `fps` a second.
+
+    Pictures become coloured half blocks, two pixels a character.
+    """
 
     def __init__(
         self, fps: float = 30.0, stream: TextIO | None = None, sleep: Callable = time.sleep
@@ -58,15 +62,11 @@ class TerminalPlayer:
         self._due: float | None = None
 
     def show(self, frame: Any) -> None:
-        """Draw the frame at the top of the screen; `APIUsageError` when it is not text."""
-        if not isinstance(frame, str):
-            raise APIUsageError(
-                f"the terminal shows text, but render() returned {type(frame).__name__}; "
-                "use --save-video for pictures"
-            )
+        """Draw the frame at the top of the screen."""
+        text = frame if isinstance(frame, str) else picture_text(_picture(frame))
         start = _CLEAR if self._due is None else ""
         self._wait()
-        body = frame.rstrip("\n").replace("\n", f"{_CLEAR_LINE}\n")
+        body = text.rstrip("\n").replace("\n", f"{_CLEAR_LINE}\n")
         self._stream.write(f"{start}{_HOME}{body}{_CLEAR_LINE}\n{_CLEAR_BELOW}")
         self._stream.flush()
 
@@ -185,6 +185,23 @@ def text_image(text: str) -> np.ndarray:
             if not character.isspace():
                 draw.text((left, top), _drawable(character, font), foreground, font)
     return np.asarray(image)
+
+
+def picture_text(picture: np.ndarray, columns: int = 96) -> str:
+    """A picture `(height, width, 3) uint8` as ANSI text, thinned out to at most `columns`."""
+    step = math.ceil(picture.shape[1] / columns)
+    pixels = picture[::step, ::step]
+    pixels = _fit(pixels, _even(pixels.shape[0]), pixels.shape[1])
+    lines = [
+        "".join(_half_block(*above, *below) for above, below in zip(upper, lower, strict=True))
+        for upper, lower in zip(pixels[::2].tolist(), pixels[1::2].tolist(), strict=True)
+    ]
+    return "".join(f"{line}\x1b[0m\n" for line in lines)
+
+
+def _half_block(r: int, g: int, b: int, r2: int, g2: int, b2: int) -> str:
+    """One character whose upper half has the first colour and whose lower half the second."""
+    return f"\x1b[38;2;{r};{g};{b};48;2;{r2};{g2};{b2}m▀"
 
 
 def _font() -> tuple[Any, int, int]:

@@ -1,0 +1,70 @@
+"""The `puffer` command: train, evaluate, and bring environments.
+
+Exit codes: 0 success, 1 a failure, 2 a command line that makes no sense, 130 and 143 after
+SIGINT and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+import pufferlib
+from pufferlib.exceptions import ConfigError, PufferError
+
+COMMANDS = {
+    "train": ("pufferlib.commands.train:train", "train a policy: puffer train ENV [options]"),
+    "eval": ("pufferlib.commands.evaluate:evaluate", "measure or watch one: puffer eval ENV"),
+    "envs": ("pufferlib.commands.environments:envs", "list the environments"),
+    "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `puffer` with `arguments` (those of the process by default) and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"pufferlib {pufferlib.__version__}")
+        return 0
+    try:
+        return _load(words[0])(words[1:])
+    except ConfigError as error:
+        return _fail(error, 2)
+    except PufferError as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def usage() -> str:
+    """What `puffer --help` prints."""
+    lines = [f"  {name:<10}{description}" for name, (_, description) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: puffer COMMAND [options]",
+            "",
+            *lines,
+            "",
+            "puffer COMMAND --help shows the options of a command, and",
+            "puffer train ENV --help every setting of an environment with its default.",
+        ]
+    )
+
+
+def _load(name: str) -> Callable[[list[str]], int]:
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean puffer {close[0]}?" if close else f"known: {', '.join(COMMANDS)}"
+        raise ConfigError(f"unknown command '{name}'; {hint}")
+    module, _, function = COMMANDS[name][0].partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def _fail(error: PufferError, code: int) -> int:
+    print(f"puffer: {type(error).__name__}: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,1 @@
+"""The subcommands of `puffer`, one module each; `pufferlib.cli` chooses among them."""

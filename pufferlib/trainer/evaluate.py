@@ -1,0 +1,273 @@
+"""Measure a policy: a fixed number of whole episodes per environment, and an interval.
+
+Counting the first N episodes that end would favour short ones. Here every agent row plays the
+same number of episodes, and what it plays beyond them is ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode
+from torch.distributions import Normal
+
+from pufferlib.exceptions import APIUsageError
+from pufferlib.models import is_recurrent
+from pufferlib.pytorch import Logits, MixedLogits, sample_logits
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class EvalResult:
+    """What an evaluation found. The three lists hold one entry per episode."""
+
+    mean: float
+    """Mean score."""
+    interval95: tuple[float, float]
+    """95 % confidence interval of the mean (bootstrap percentiles)."""
+    scores: list[float] = field(repr=False)
+    """The statistic that measures success."""
+    returns: list[float] = field(repr=False)
+    """Sum of the rewards."""
+    lengths: list[int] = field(repr=False)
+    """Number of steps."""
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes were counted."""
+        return len(self.scores)
+
+
+class Actor(Protocol):
+    """Chooses the actions of a batch."""
+
+    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Actions `(B, *atn_shape)` for the agents `rows` `(B,)`; `starts` marks new lives."""
+
+
+class RandomActor:
+    """Uniformly random actions from the joint action space."""
+
+    def __init__(self, vecenv: Any, seed: int) -> None:
+        self._space = vecenv.action_space
+        self._space.seed(seed)
+
+    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """A sample of the action space, whatever the observations are."""
+        return self._space.sample()
+
+
+class PolicyActor:
+    """Actions of a policy, sampled or (`greedy`) the most likely; keeps the recurrent state."""
+
+    def __init__(self, vecenv: Any, policy: torch.nn.Module, greedy: bool) -> None:
+        self._policy = policy
+        self._greedy = greedy
+        self._space = vecenv.single_action_space
+        self._recurrent = is_recurrent(policy)
+        self._num_agents = vecenv.num_agents
+        self._states: tuple[torch.Tensor, ...] | None = None
+        self._device = next((p.device for p in policy.parameters()), torch.device("cpu"))
+
+    @torch.no_grad()
+    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Actions as the environments take them: clipped to the bounds where they have any."""
+        inputs = torch.as_tensor(np.array(observations), device=self._device)
+        logits = self._forward(inputs, starts, rows)
+        actions = greedy_actions(logits) if self._greedy else sample_logits(logits)[0]
+        return clip_actions(actions.cpu().numpy(), self._space)
+
+    def _forward(self, inputs: torch.Tensor, starts: np.ndarray, rows: np.ndarray) -> Logits:
+        if not self._recurrent:
+            return self._policy(inputs)[0]
+        index = torch.as_tensor(rows, device=self._device)
+        state = None if self._states is None else tuple(s[:, index] for s in self._states)
+        begins = torch.as_tensor(starts, device=self._device)
+        logits, _, state = self._policy(inputs, state, begins)
+        if self._states is None:
+            self._states = tuple(
+                part.new_zeros(part.shape[0], self._num_agents, *part.shape[2:]) for part in state
+            )
+        for stored, part in zip(self._states, state, strict=True):
+            stored[:, index] = part
+        return logits
+
+
+class EpisodeCounter:
+    """Follows every agent row and keeps the first `quota` episodes of each.
+
+    Rewards are summed here. Where the environments report one episode record (an info with
+    `episode_return`) per episode that ends, the records are used instead: a wrapper may have
+    changed the rewards that the policy sees.
+    """
+
+    def __init__(self, num_agents: int, quota: int, score_key: str, autoreset: AutoresetMode):
+        self._left = np.full(num_agents, quota)
+        self._seen = np.zeros(num_agents, bool)
+        self._returns = np.zeros(num_agents)
+        self._lengths = np.zeros(num_agents, int)
+        self._absent = np.ones(num_agents, bool)
+        self._same_step = np.bool_(autoreset == AutoresetMode.SAME_STEP)
+        self._score_key = score_key
+        self.scores: list[float] = []
+        self.returns: list[float] = []
+        self.lengths: list[int] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether every agent that has ever appeared has played its episodes."""
+        return bool(self._seen.any()) and not self._left[self._seen].any()
+
+    def add(
+        self,
+        rows: np.ndarray,
+        rewards: np.ndarray,
+        ended: np.ndarray,
+        masks: np.ndarray,
+        infos: Sequence[Mapping[str, Any]],
+    ) -> np.ndarray:
+        """Take in one batch; returns which of its rows begin a life, bool `(B,)`."""
+        begins = self._absent[rows] & masks
+        counted = masks & ~begins
+        self._seen[rows] |= masks
+        self._returns[rows] += np.where(counted, rewards, 0.0)
+        self._lengths[rows] += counted
+        finished = ended & masks
+        records = self._records(infos, int(finished.sum()))
+        for row, record in zip(rows[finished], records, strict=True):
+            self._finish(row, record)
+        self._absent[rows] = ~masks | (finished & ~self._same_step)
+        return begins | (finished & self._same_step)
+
+    def _finish(self, row: int, record: Mapping[str, Any]) -> None:
+        length = int(record.get("episode_length", self._lengths[row]))
+        total = float(record.get("episode_return", self._returns[row]))
+        self._returns[row] = self._lengths[row] = 0
+        if length == 0 or not self._left[row]:
+            return
+        self._left[row] -= 1
+        self.returns.append(total)
+        self.lengths.append(length)
+        if self._score_key == "episode_return":
+            self.scores.append(total)
+        elif self._score_key in record:
+            self.scores.append(float(record[self._score_key]))
+        else:
+            raise APIUsageError(
+                f"score_key: the episodes report no '{self._score_key}' for each episode; "
+                f"they have: {', '.join(sorted({'episode_return', *record}))}"
+            )
+
+    def _records(
+        self, infos: Sequence[Mapping[str, Any]], finished: int
+    ) -> Sequence[Mapping[str, Any]]:
+        """One record per finished row, in order; empty ones where infos and rows do not match."""
+        records = list(_episode_records(infos))
+        return records if len(records) == finished else [{}] * finished
+
+
+def evaluate_policy(
+    vecenv: Any,
+    policy: torch.nn.Module | None,
+    episodes: int,
+    greedy: bool = False,
+    seed: int = 0,
+    score_key: str = "episode_return",
+    on_step: Callable[[], None] | None = None,
+) -> EvalResult:
+    """Play whole episodes and return their scores.
+
+    Args:
+        vecenv: vectorized environments, as made by `pufferlib.vector.make`; it is reset.
+        policy: None plays uniformly random actions.
+        episodes: at least this many; rounded up to the same number for every agent row.
+        greedy: take the most likely action instead of sampling.
+        seed: of the environments and of the sampled actions. Torch's global generator is left
+            as it was.
+        score_key: the episode statistic that is averaged in `mean`.
+        on_step: called whenever a batch has arrived, for example to render.
+
+    Raises:
+        APIUsageError: `episodes` is below one, or the environments do not report `score_key`.
+    """
+    if episodes < 1:
+        raise APIUsageError(f"episodes: expected at least 1, got {episodes}")
+    quota = math.ceil(episodes / vecenv.num_agents)
+    counter = EpisodeCounter(vecenv.num_agents, quota, score_key, vecenv.autoreset_mode)
+    actor = PolicyActor(vecenv, policy, greedy) if policy else RandomActor(vecenv, seed)
+    training = policy is not None and policy.training
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if policy is not None:
+            policy.eval()
+        try:
+            _play(vecenv, actor, counter, seed, on_step)
+        finally:
+            if policy is not None:
+                policy.train(training)
+    scores = np.array(counter.scores)
+    interval = bootstrap_interval(scores, seed)
+    return EvalResult(
+        float(scores.mean()), interval, counter.scores, counter.returns, counter.lengths
+    )
+
+
+def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the mean (Efron 1979), from `RESAMPLES` resamples."""
+    rng = np.random.default_rng(seed)
+    means = [rng.choice(values, len(values)).mean() for _ in range(RESAMPLES)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def greedy_actions(logits: Logits) -> torch.Tensor:
+    """The most likely action `(B, *atn_shape)` for every form of logits that `sample_logits` has."""
+    if isinstance(logits, torch.Tensor):
+        return logits.argmax(-1)
+    if isinstance(logits, Normal):
+        return logits.mean
+    if isinstance(logits, MixedLogits):
+        choices = greedy_actions(logits.discrete).float()
+        return torch.cat([choices, logits.continuous.mean], dim=-1)
+    return torch.stack([part.argmax(-1) for part in logits], dim=-1)
+
+
+def clip_actions(actions: np.ndarray, space: Any) -> np.ndarray:
+    """Continuous actions brought within the bounds of a Box; others as they are."""
+    low = getattr(space, "low", None)
+    return actions if low is None else np.clip(actions, low, space.high)
+
+
+def _play(
+    vecenv: Any,
+    actor: Actor,
+    counter: EpisodeCounter,
+    seed: int,
+    on_step: Callable[[], None] | None,
+) -> None:
+    vecenv.async_reset(seed)
+    while True:
+        observations, rewards, terminals, truncations, infos, rows, masks = vecenv.recv()
+        if on_step:
+            on_step()
+        starts = counter.add(rows, rewards, terminals | truncations, masks, infos)
+        if counter.done:
+            return
+        vecenv.send(actor.act(observations, starts, rows))
+
+
+def _episode_records(infos: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Infos that sum up an episode; those of several agents lie one level deeper, by agent."""
+    for info in infos:
+        if "episode_return" in info:
+            yield info
+            continue
+        for value in info.values():
+            if isinstance(value, Mapping) and "episode_return" in value:
+                yield value

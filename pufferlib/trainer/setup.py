@@ -1,0 +1,126 @@
+"""From the name of an environment to its configuration, and from there to running objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pufferlib import environments, vector
+from pufferlib.models import LSTMWrapper
+from pufferlib.trainer.config import (
+    PACKAGED_CONFIGS,
+    Config,
+    config_type,
+    merge,
+    options_of,
+    read_toml,
+)
+
+
+def canonical_name(env_name: str) -> str:
+    """The shortest name of the same task: `ocean/squared`, `ocean` and `squared` are `squared`."""
+    task = environments.resolve(env_name)
+    for short, full in task.row.tasks.items():
+        if full == task.task:
+            return short
+    return task.row.name if task.task == task.row.default else f"{task.row.name}/{task.task}"
+
+
+def load_config(
+    env_name: str,
+    file: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Config:
+    """The configuration of an environment: defaults, its own file, `file`, then `overrides`.
+
+    `overrides` is a nested mapping such as `{"train": {"learning_rate": 3e-4}}`.
+
+    Raises:
+        ConfigError: an unknown environment or key, or a value of the wrong type.
+        EnvironmentSetupError: the environment's packages are not installed.
+    """
+    config = default_config(env_name)
+    packaged = _packaged_file(config.env_name)
+    if packaged:
+        config = merge(config, read_toml(packaged), str(packaged))
+    if file is not None:
+        config = merge(config, read_toml(Path(file)), str(file))
+    return merge(config, overrides or {}, "overrides")
+
+
+def default_config(env_name: str) -> Config:
+    """The dataclasses' defaults, with the groups `env`, `policy` and `rnn` of this environment."""
+    module = environments.load(env_name)
+    kind = config_type(
+        env=module.EnvConfig,
+        policy=options_of(module.Policy),
+        rnn=options_of(_recurrent(module)),
+    )
+    return kind(env_name=canonical_name(env_name))
+
+
+def config_from_dict(values: Mapping[str, Any], source: str = "config") -> Config:
+    """The inverse of `Config.to_dict`; `source` names the origin in error messages."""
+    return merge(default_config(values["env_name"]), values, source)
+
+
+def make_vecenv(config: Config, **changes: Any) -> Any:
+    """The vectorized environments of `config`; `changes` go over its `vec` and `env` options.
+
+    `changes` may hold options of `VecConfig` and `render_mode` or other options of the
+    environment; the first kind wins where a name is in both.
+    """
+    vec_names = {spec.name for spec in dataclasses.fields(config.vec)}
+    vec = {key: value for key, value in changes.items() if key in vec_names}
+    env = {key: value for key, value in changes.items() if key not in vec_names}
+    vec_config = dataclasses.replace(config.vec, **vec)
+    env_config = dataclasses.replace(config.env, **env)
+    task = environments.resolve(config.env_name)
+    return vector.make(
+        environments.load(config.env_name).env_creator(task.task),
+        env_kwargs=_fields(env_config),
+        backend=vec_config.backend,
+        num_envs=vec_config.num_envs,
+        num_workers=_none_if_auto(vec_config.num_workers),
+        batch_size=_none_if_auto(vec_config.batch_size),
+        zero_copy=vec_config.zero_copy,
+        seed=config.train.seed if vec_config.seed is None else vec_config.seed,
+    )
+
+
+def make_policy(config: Config, driver_env: Any) -> torch.nn.Module:
+    """The environment's policy with freshly drawn weights; `train.seed` decides them."""
+    module = environments.load(config.env_name)
+    torch.manual_seed(config.train.seed)
+    policy = module.Policy(driver_env, **_fields(config.policy))
+    if config.use_rnn:
+        policy = _recurrent(module)(driver_env, policy, **_fields(config.rnn))
+    return policy
+
+
+def parameter_count(policy: torch.nn.Module) -> int:
+    """How many numbers training adjusts."""
+    return sum(weight.numel() for weight in policy.parameters() if weight.requires_grad)
+
+
+def _recurrent(module: Any) -> type:
+    return getattr(module, "Recurrent", LSTMWrapper)
+
+
+def _packaged_file(env_name: str) -> Path | None:
+    """The file of the task, else that of its family."""
+    family = environments.resolve(env_name).row.name
+    candidates = (PACKAGED_CONFIGS / f"{name}.toml" for name in (env_name, family))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _fields(options: Any) -> dict[str, Any]:
+    return {spec.name: getattr(options, spec.name) for spec in dataclasses.fields(options)}
+
+
+def _none_if_auto(size: Any) -> Any:
+    return None if size == "auto" else size
