@@ -1,0 +1,156 @@
+"""Episode statistics: infos are summed up once per episode instead of sent at every step."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+from pettingzoo.utils.env import ParallelEnv
+
+
+def unroll(info: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of a nested dict as (`a/b/c`, value)."""
+    for key, value in info.items():
+        if isinstance(value, dict):
+            yield from unroll(value, f"{prefix}{key}/")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def as_number(value: Any) -> float | None:
+    """`value` as a float if it is one number (bool, int, float or an array of one), else None."""
+    if isinstance(value, numbers.Real | np.bool_):
+        return float(value)
+    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "biuf":
+        return float(value.reshape(()))
+    return None
+
+
+class EpisodeSummary:
+    """Adds up one agent's episode."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new episode."""
+        self._return = 0.0
+        self._length = 0
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+        self._other: dict[str, Any] = {}
+
+    def add(self, reward: Any, info: dict[str, Any]) -> None:
+        """Take in one step."""
+        self._return += float(reward)
+        self._length += 1
+        if info:
+            self._add_info(info)
+
+    def _add_info(self, info: dict[str, Any]) -> None:
+        for key, value in unroll(info):
+            number = as_number(value)
+            if number is None:
+                self._other[key] = value
+            else:
+                self._sums[key] = self._sums.get(key, 0.0) + number
+                self._counts[key] = self._counts.get(key, 0) + 1
+
+    def result(self) -> dict[str, Any]:
+        """`episode_return`, `episode_length`, and every key an info had.
+
+        A numeric key's value is the mean over the steps that had it; the last value of every
+        other key stands in the dict `other`, which is absent when empty.
+        """
+        means = {key: total / self._counts[key] for key, total in self._sums.items()}
+        other = {"other": self._other} if self._other else {}
+        totals = {"episode_return": self._return, "episode_length": self._length}
+        return means | other | totals
+
+
+class EpisodeStats(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Empties every info but the last of an episode, which becomes the episode's summary.
+
+    See `EpisodeSummary.result` for its keys. Cuts the traffic between processes to one message
+    per episode.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self._summary = EpisodeSummary()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; its info is not a step's and is dropped."""
+        self._summary.clear()
+        observation, _ = self.env.reset(seed=seed, options=options)
+        return observation, {}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """A step whose info is empty unless it ends the episode."""
+        observation, reward, terminal, truncation, info = self.env.step(action)
+        self._summary.add(reward, info)
+        info = self._summary.result() if terminal or truncation else {}
+        return observation, reward, terminal, truncation, info
+
+
+class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
+    """`EpisodeStats` for parallel PettingZoo environments: one summary per agent and life.
+
+    `infos` holds only the agents whose life ended with this step.
+    """
+
+    def __init__(self, env: ParallelEnv[Any, Any, Any]) -> None:
+        self.env = env
+        self.possible_agents = env.possible_agents
+        self.metadata = getattr(env, "metadata", {})
+        self.render_mode = getattr(env, "render_mode", None)
+        self._summaries: dict[Any, EpisodeSummary] = {}
+
+    @property
+    def agents(self) -> list[Any]:  # type: ignore[override]
+        """The agents alive now."""
+        return self.env.agents
+
+    def observation_space(self, agent: Any) -> gymnasium.spaces.Space[Any]:
+        """The space of `agent`'s observations."""
+        return self.env.observation_space(agent)
+
+    def action_space(self, agent: Any) -> gymnasium.spaces.Space[Any]:
+        """The space of `agent`'s actions."""
+        return self.env.action_space(agent)
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        """Begin an episode."""
+        self._summaries.clear()
+        observations, _ = self.env.reset(seed=seed, options=options)
+        return observations, {}
+
+    def step(
+        self, actions: dict[Any, Any]
+    ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
+        """A step whose infos hold the summaries of the lives that ended with it."""
+        acting = list(self.env.agents)
+        observations, rewards, terminals, truncations, infos = self.env.step(actions)
+        alive = set(self.env.agents)
+        ended = {}
+        for agent in acting:
+            summary = self._summaries.setdefault(agent, EpisodeSummary())
+            summary.add(rewards.get(agent, 0.0), infos.get(agent, {}))
+            if terminals.get(agent) or truncations.get(agent) or agent not in alive:
+                ended[agent] = self._summaries.pop(agent).result()
+        return observations, rewards, terminals, truncations, ended
+
+    def render(self) -> Any:
+        """What the environment's own `render` gives."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()

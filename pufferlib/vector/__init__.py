@@ -1,0 +1,8 @@
+"""Many environments stepped as one, over one set of flat buffers."""
+
+from pufferlib.vector.base import VecEnv
+from pufferlib.vector.factory import make
+from pufferlib.vector.multiprocessing import Multiprocessing
+from pufferlib.vector.serial import Serial
+
+__all__ = ["Multiprocessing", "Serial", "VecEnv", "make"]

@@ -1,0 +1,333 @@
+"""The contract that every backend keeps, and the order in which its calls must come."""
+
+from __future__ import annotations
+
+import enum
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from gymnasium.spaces import Space
+from numpy.typing import NDArray
+
+from pufferlib.buffers import Buffers
+from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.spaces import joint_space, row_layout
+from pufferlib.vector.group import Description
+
+Infos = list[dict[str, Any]]
+Received = tuple[
+    NDArray[Any],
+    NDArray[np.float32],
+    NDArray[np.bool_],
+    NDArray[np.bool_],
+    Infos,
+    NDArray[np.int64],
+    NDArray[np.bool_],
+]
+
+
+class State(enum.Enum):
+    """What the next call may be."""
+
+    CREATED = "call reset() or async_reset() first"
+    WAITING = "a result is pending: call recv() first"
+    READY = "the last result has no actions yet: call send() or step() first"
+    CLOSED = "the vectorized environment is closed: make a new one"
+
+
+class DriverEnv:
+    """What all environments share, and a way to the first one's own attributes.
+
+    Has `single_observation_space`, `single_action_space`, `num_agents`, `emulated` and
+    `autoreset_mode`; any other attribute is fetched from environment 0, wherever it lives.
+    """
+
+    def __init__(self, description: Description, vecenv: VecEnv) -> None:
+        self.single_observation_space = description.observation_space
+        self.single_action_space = description.action_space
+        self.observation_space = description.observation_space
+        self.action_space = description.action_space
+        self.num_agents = description.num_agents
+        self.emulated = description.emulated
+        self.autoreset_mode = description.autoreset_mode
+        self._vecenv = weakref.ref(vecenv)
+
+    def __getattr__(self, name: str) -> Any:
+        vecenv = None if name.startswith("_") else self._vecenv()
+        if vecenv is None:
+            raise AttributeError(name)
+        return vecenv.get_attr(name, indices=[0])[0]
+
+
+class VecEnv(ABC):
+    """`num_envs` environments, whose agents are rows of one set of buffers.
+
+    The arrays that `recv`, `step` and `reset` return are views of the buffers, on every backend:
+    the next result for the same rows overwrites them. Copy what you keep, or pass `copy=True` to
+    `make`. Infos are snapshots.
+
+    Attributes:
+        num_envs: environments.
+        num_agents: rows in all.
+        agents_per_batch: rows of one result.
+        single_observation_space, single_action_space: of one row.
+        observation_space, action_space: of one result.
+        emulated: how to undo emulation, or None; see `pufferlib.emulation.Emulated`.
+        autoreset_mode: when environments reset themselves.
+        driver_env: what a policy's constructor needs; see `DriverEnv`.
+        final_observations: last observations of the episodes that were truncated in the last
+            result, valid in the truncated rows; None unless `autoreset_mode` is SAME_STEP.
+    """
+
+    def __init__(
+        self, description: Description, num_envs: int, batch_size: int, seed: int | None, copy: bool
+    ) -> None:
+        self.num_envs = num_envs
+        self.num_agents = num_envs * description.num_agents
+        self.agents_per_batch = batch_size * description.num_agents
+        self.single_observation_space: Space[Any] = description.observation_space
+        self.single_action_space: Space[Any] = description.action_space
+        self.observation_space = joint_space(self.single_observation_space, self.agents_per_batch)
+        self.action_space = joint_space(self.single_action_space, self.agents_per_batch)
+        self.emulated = description.emulated
+        self.autoreset_mode = description.autoreset_mode
+        self.driver_env = DriverEnv(description, self)
+        self.final_observations: NDArray[Any] | None = None
+        shape, self._action_dtype = row_layout(self.single_action_space)
+        self._action_shape = (self.agents_per_batch, *shape)
+        self._copy = copy
+        self._seed: int | None = seed
+        self._state = State.CREATED
+
+    # -- the calls that users make ---------------------------------------------------------
+
+    def reset(
+        self,
+        seed: int | Sequence[int] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[NDArray[Any], Infos]:
+        """Reset all environments.
+
+        Args:
+            seed: an int from which every environment gets a stream of its own, or a list of one
+                seed per environment. None uses `make`'s seed the first time and then goes on
+                with the streams.
+            options: passed to every environment's reset.
+
+        Returns:
+            observations `(num_agents, *observation_shape)`, infos.
+
+        Raises:
+            APIUsageError: closed, or batches are smaller than the pool (use `async_reset`).
+            WorkerError: an environment raised or its process died.
+        """
+        self._require_full_batch("reset", "async_reset() and recv()")
+        self.async_reset(seed, options)
+        observations, *_, infos, _, _ = self.recv()
+        return observations, infos
+
+    def step(
+        self, actions: Any
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Infos]:
+        """Act in all environments; `actions` is `(num_agents, *action_shape)`.
+
+        Returns:
+            observations, rewards float32, terminals bool, truncations bool, infos; a row per agent.
+
+        Raises:
+            APIUsageError: out of order, closed, or batches are smaller than the pool.
+            SpaceError: the actions' shape or dtype does not fit.
+            WorkerError: an environment raised or its process died.
+        """
+        self._require_full_batch("step", "send() and recv()")
+        self.send(actions)
+        return self.recv()[:5]
+
+    def async_reset(
+        self,
+        seed: int | Sequence[int] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """Start resetting all environments; arguments as in `reset`.
+
+        May be called at any time: steps in flight are finished and their results dropped.
+        """
+        self._require_open()
+        if seed is None and self._state is State.CREATED:
+            seed = self._seed
+        self._start_reset(self._env_seeds(seed), seed, options)
+        self._state = State.WAITING
+
+    def recv(self) -> Received:
+        """The next batch: that of the environments which finished first.
+
+        Returns:
+            observations `(agents_per_batch, *observation_shape)`, rewards float32, terminals
+            bool, truncations bool, infos (a list of non-empty dicts), env_id (int64 indices of the
+            rows' agents, 0 … num_agents - 1), mask (bool, the row's agent is present).
+
+        Raises:
+            APIUsageError: nothing is pending.
+            WorkerError: an environment raised or its process died; everything is closed then.
+        """
+        if self._state is not State.WAITING:
+            raise APIUsageError(f"recv() came out of order: {self._state.value}")
+        rows, infos, env_id = self._receive()
+        self._state = State.READY
+        if self._copy:
+            rows = Buffers(*(None if a is None else a.copy() for a in rows.arrays()))  # type: ignore[arg-type]
+        self.final_observations = rows.final_observations
+        return (
+            rows.observations,
+            rows.rewards,
+            rows.terminals,
+            rows.truncations,
+            infos,
+            env_id,
+            rows.masks,
+        )
+
+    def send(self, actions: Any) -> None:
+        """Act in the environments of the last batch; `actions` has a row per agent of it.
+
+        Raises:
+            APIUsageError: there is no batch without actions.
+            SpaceError: the actions' shape or dtype does not fit.
+        """
+        if self._state is not State.READY:
+            raise APIUsageError(f"send() came out of order: {self._state.value}")
+        self._start_step(self._as_actions(actions))
+        self._state = State.WAITING
+
+    def get_attr(self, name: str, indices: Sequence[int] | None = None) -> list[Any]:
+        """Attribute `name` of the environments `indices` (all by default), inner ones included.
+
+        Raises:
+            AttributeError: an environment has no such attribute at any depth.
+        """
+        return self._remote("get_attr", (name,), {}, indices)
+
+    def set_attr(self, name: str, value: Any, indices: Sequence[int] | None = None) -> None:
+        """Set attribute `name`, on the outermost layer that has it, else on the innermost."""
+        self._remote("set_attr", (name, value), {}, indices)
+
+    def call(
+        self, name: str, *args: Any, indices: Sequence[int] | None = None, **kwargs: Any
+    ) -> list[Any]:
+        """Results of calling method `name` of the environments `indices` (all by default)."""
+        return self._remote("call", (name, *args), kwargs, indices)
+
+    def render(self, index: int = 0) -> Any:
+        """What environment `index` renders."""
+        return self.call("render", indices=[index])[0]
+
+    def close(self) -> None:
+        """Close every environment once and free all resources; further calls do nothing.
+
+        Raises:
+            WorkerError: an environment's own `close` raised; everything else is closed by then.
+        """
+        if self._state is State.CLOSED:
+            return
+        self._state = State.CLOSED
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- what a backend defines ------------------------------------------------------------
+
+    @abstractmethod
+    def _start_reset(
+        self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
+    ) -> None:
+        """Drop what is in flight and begin to reset; `base` is what `seeds` came from."""
+
+    @abstractmethod
+    def _start_step(self, actions: NDArray[Any]) -> None:
+        """Begin to step the environments of the last batch."""
+
+    @abstractmethod
+    def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
+        """Wait for the next batch: its rows, infos and agent indices."""
+
+    @abstractmethod
+    def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """`verb` (get_attr, set_attr or call) on environment `index`, wherever it is."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Free everything; called once."""
+
+    # -- shared checks ---------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._state is State.CLOSED:
+            raise APIUsageError(State.CLOSED.value)
+
+    def _require_full_batch(self, name: str, instead: str) -> None:
+        if self.agents_per_batch != self.num_agents:
+            raise APIUsageError(
+                f"{name}() needs all {self.num_agents} agents in one batch, but batches have "
+                f"{self.agents_per_batch}; use {instead}, or leave out batch_size"
+            )
+
+    def _env_seeds(self, seed: int | Sequence[int] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return list(spread_seed(int(seed), self.num_envs))
+        seeds: list[int | None] = [int(s) for s in seed]
+        if len(seeds) != self.num_envs:
+            raise APIUsageError(
+                f"seed: expected an int or {self.num_envs} seeds, one per environment, got "
+                f"{len(seeds)}"
+            )
+        return seeds
+
+    def _as_actions(self, actions: Any) -> NDArray[Any]:
+        array: NDArray[Any] = np.asarray(actions)
+        if array.shape != self._action_shape:
+            if array.size != np.prod(self._action_shape):
+                raise SpaceError(
+                    f"actions: expected shape {self._action_shape}, one row per agent of the last "
+                    f"batch, got {array.shape}"
+                )
+            array = array.reshape(self._action_shape)
+        if array.dtype != self._action_dtype and not np.can_cast(
+            array.dtype, self._action_dtype, "same_kind"
+        ):
+            raise SpaceError(f"actions: expected dtype {self._action_dtype}, got {array.dtype}")
+        return array
+
+    def _remote(
+        self, verb: str, args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None
+    ) -> list[Any]:
+        self._require_open()
+        chosen = range(self.num_envs) if indices is None else indices
+        for index in chosen:
+            if not 0 <= index < self.num_envs:
+                raise APIUsageError(
+                    f"indices: expected 0 to {self.num_envs - 1}, got environment {index}"
+                )
+        return [self._on_env(index, verb, args, kwargs) for index in chosen]
+
+
+def spread_seed(seed: int, n: int) -> list[int]:
+    """`n` independent seeds below 2^31: children of `SeedSequence(seed)`.
+
+    Neighbouring seeds share no stream, and child i is the same whatever `n`.
+    """
+    if seed < 0:
+        raise APIUsageError(f"seed: expected an int of at least 0, got {seed}")
+    children = (np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(n))
+    return [int(child.generate_state(1)[0]) & 0x7FFFFFFF for child in children]
+
+
+Creator = Callable[[], Any]

@@ -1,0 +1,193 @@
+"""The environments of one process over one slice of the rows. Knows nothing of processes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium.spaces import Space
+from gymnasium.vector import AutoresetMode
+
+from pufferlib.buffers import Buffers
+from pufferlib.exceptions import APIUsageError, WorkerError
+
+Infos = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Description:
+    """What all environments of a vectorized one must share.
+
+    Attributes:
+        num_agents: rows of one environment.
+    """
+
+    observation_space: Space[Any]
+    action_space: Space[Any]
+    num_agents: int
+    emulated: Any
+    autoreset_mode: AutoresetMode
+
+
+def describe(env: Any, index: int) -> Description:
+    """The description of one environment.
+
+    Raises:
+        APIUsageError: it does not speak the native contract.
+    """
+    if not hasattr(env, "bind"):
+        raise APIUsageError(
+            f"environment {index}: expected a PufferEnv or an emulated environment, got "
+            f"{type(env).__name__}; return pufferlib.emulation.GymnasiumPufferEnv(env) or "
+            "PettingZooPufferEnv(env) from the creator"
+        )
+    return Description(
+        env.single_observation_space,
+        env.single_action_space,
+        env.num_agents,
+        env.emulated,
+        env.autoreset_mode,
+    )
+
+
+def require_equal(first: Description, other: Description, index: int) -> None:
+    """Raise unless environment `index` can share buffers with environment 0.
+
+    Raises:
+        APIUsageError: names the first difference.
+    """
+    for name in ("observation_space", "action_space", "num_agents", "autoreset_mode"):
+        expected, got = getattr(first, name), getattr(other, name)
+        if expected != got:
+            raise APIUsageError(
+                f"environment {index}: expected {name} {expected} as in environment 0, got {got}; "
+                "environments of one vecenv must be alike"
+            )
+
+
+class EnvGroup:
+    """Makes, steps and closes a few environments.
+
+    Args:
+        creators: functions without arguments, one per environment.
+        first_index: the first environment's index in the whole vecenv, for messages.
+
+    Raises:
+        WorkerError: a creator raised; the environments made before it are closed.
+        APIUsageError: an environment speaks no contract that we know, or differs from the first.
+    """
+
+    def __init__(self, creators: Sequence[Callable[[], Any]], first_index: int) -> None:
+        self.first_index = first_index
+        self.envs: list[Any] = []
+        self._seeds: list[int | None] = [None] * len(creators)
+        self._steps = 0
+        self._stepping: list[tuple[Callable[[Any], Infos], Any]] = []
+        try:
+            self._create(creators)
+        except BaseException:
+            self.close()
+            raise
+
+    def _create(self, creators: Sequence[Callable[[], Any]]) -> None:
+        for i, creator in enumerate(creators):
+            try:
+                self.envs.append(creator())
+            except Exception as error:
+                raise self._failure("its constructor", i, error) from error
+            other = describe(self.envs[-1], self.first_index + i)
+            self.description = other if i == 0 else self.description
+            require_equal(self.description, other, self.first_index + i)
+
+    def bind(self, buffers: Buffers) -> None:
+        """Write to `buffers` from now on, `num_agents` rows for each environment in turn."""
+        n = self.description.num_agents
+        slices = [buffers.view(i * n, (i + 1) * n) for i in range(len(self.envs))]
+        self._rows = [env.bind(rows) for env, rows in zip(self.envs, slices, strict=True)]
+        self._stepping = [
+            (rows.step, view.actions) for rows, view in zip(self._rows, slices, strict=True)
+        ]
+
+    def reset(self, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Infos:
+        """Reset all environments and write their first rows."""
+        self._steps = 0
+        infos: Infos = []
+        for i, (rows, seed) in enumerate(zip(self._rows, seeds, strict=True)):
+            if seed is not None:
+                self._seeds[i] = seed
+            try:
+                infos += rows.reset(seed, options)
+            except Exception as error:
+                raise self._failure("reset", i, error) from error
+        return infos
+
+    def step(self) -> Infos:
+        """Step all environments with the actions in the buffers and write the rows that follow."""
+        self._steps += 1
+        infos: Infos = []
+        i = 0
+        try:
+            for step, actions in self._stepping:
+                new = step(actions)
+                if new:
+                    infos += new
+                i += 1
+        except Exception as error:
+            raise self._failure(f"step {self._steps}", i, error) from error
+        return infos
+
+    def _failure(self, where: str, i: int, error: Exception) -> WorkerError:
+        index, seed = self.first_index + i, self._seeds[i]
+        text = "".join(traceback.format_exception(error))
+        return WorkerError(
+            f"environment {index} (seed {seed}) raised {type(error).__name__} in {where}: {error}\n"
+            f"{text}"
+        )
+
+    def get_attr(self, i: int, name: str) -> Any:
+        """Attribute `name` of environment `i`, from the outermost layer that has it."""
+        return getattr(self._owner(i, name), name)
+
+    def set_attr(self, i: int, name: str, value: Any) -> None:
+        """Set it on the outermost layer that has it, else on the innermost."""
+        layers = list(_layers(self.envs[i]))
+        owner = next((layer for layer in layers if hasattr(layer, name)), layers[-1])
+        setattr(owner, name, value)
+
+    def call(self, i: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call method `name` of environment `i`."""
+        return getattr(self._owner(i, name), name)(*args, **kwargs)
+
+    def _owner(self, i: int, name: str) -> Any:
+        for layer in _layers(self.envs[i]):
+            if hasattr(layer, name):
+                return layer
+        kinds = " > ".join(type(layer).__name__ for layer in _layers(self.envs[i]))
+        raise AttributeError(f"environment {self.first_index + i} ({kinds}) has no {name!r}")
+
+    def close(self) -> None:
+        """Close each environment once.
+
+        Raises:
+            WorkerError: some environment's close raised; the others are closed by then.
+        """
+        envs, self.envs = self.envs, []
+        failures = []
+        for i, env in enumerate(envs):
+            try:
+                env.close()
+            except Exception as error:
+                failures.append(self._failure("close", i, error))
+        if failures:
+            raise WorkerError("\n".join(str(failure) for failure in failures))
+
+
+def _layers(env: Any) -> Iterator[Any]:
+    """`env` and the environments it wraps, outermost first."""
+    while env is not None:
+        yield env
+        attributes = getattr(env, "__dict__", {})
+        env = attributes.get("env", attributes.get("aec_env"))
+

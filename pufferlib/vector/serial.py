@@ -1,0 +1,115 @@
+"""All environments in the calling process, one after the other: for debugging and fast envs."""
+
+from __future__ import annotations
+
+import copy as copying
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferlib.buffers import Buffers
+from pufferlib.vector.base import Creator, Infos, State, VecEnv
+from pufferlib.vector.group import EnvGroup, require_equal
+from pufferlib.vector.sizes import Sizes
+
+
+class Serial(VecEnv):
+    """Steps environments where the caller can set a breakpoint; see `make` for the arguments.
+
+    A pool (`batch_size < num_envs`) hands out its batches in turn. Exceptions keep their own
+    traceback as the cause of the `WorkerError`. `num_workers`, `zero_copy` and `context` have no
+    meaning here and are accepted so that one call serves every backend.
+    """
+
+    def __init__(
+        self,
+        creators: Sequence[Creator],
+        *,
+        num_workers: int | str | None = None,
+        batch_size: int | None = None,
+        zero_copy: bool = True,
+        seed: int | None = 0,
+        context: Any = None,
+        copy: bool = False,
+    ) -> None:
+        sizes = Sizes.serial(len(creators), batch_size)
+        self._groups: list[EnvGroup] = []
+        try:
+            for start in range(0, sizes.num_envs, sizes.batch_size):
+                group = EnvGroup(creators[start : start + sizes.batch_size], start)
+                self._groups.append(group)
+                require_equal(self._groups[0].description, group.description, start)
+        except BaseException:
+            self._close()
+            raise
+        description = self._groups[0].description
+        super().__init__(description, sizes.num_envs, sizes.batch_size, seed, copy)
+        final = description.autoreset_mode.value == "SameStep"
+        buffers = Buffers.allocate(
+            self.single_observation_space, self.single_action_space, self.num_agents, final
+        )
+        n = self.agents_per_batch
+        self._rows = [buffers.view(i * n, (i + 1) * n) for i in range(len(self._groups))]
+        self._env_ids = np.arange(self.num_agents).reshape(-1, n)
+        self._env_ids.flags.writeable = False
+        for group, rows in zip(self._groups, self._rows, strict=True):
+            group.bind(rows)
+        self._batch_size = sizes.batch_size
+        self._pending: deque[tuple[int, Callable[[], Infos]]] = deque()
+        self._current = 0
+
+    def _start_reset(
+        self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
+    ) -> None:
+        size = self._batch_size
+        self._pending.clear()
+        for i, group in enumerate(self._groups):
+            self._pending.append((i, self._resetting(group, seeds[i * size :][:size], options)))
+
+    @staticmethod
+    def _resetting(
+        group: EnvGroup, seeds: list[int | None], options: dict[str, Any] | None
+    ) -> Callable[[], Infos]:
+        return lambda: group.reset(seeds, options)
+
+    def _start_step(self, actions: NDArray[Any]) -> None:
+        self._rows[self._current].actions[...] = actions
+        self._pending.append((self._current, self._groups[self._current].step))
+
+    def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
+        self._current, work = self._pending.popleft()
+        try:
+            infos = work()
+        except Exception:
+            self._abandon()
+            raise
+        return (
+            self._rows[self._current],
+            copying.deepcopy(infos) if infos else infos,
+            self._env_ids[self._current],
+        )
+
+    def _abandon(self) -> None:
+        """Close after a failure, which is the error that the caller should see."""
+        self._state = State.CLOSED
+        try:
+            self._close()
+        except Exception:  # noqa: S110 - a broken environment may also fail to close
+            pass
+
+    def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        group, i = divmod(index, self._batch_size)
+        return getattr(self._groups[group], verb)(i, *args, **kwargs)
+
+    def _close(self) -> None:
+        failure = None
+        for group in self._groups:
+            try:
+                group.close()
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
