@@ -1,0 +1,208 @@
+"""Proximal policy optimization: the main path, read from top to bottom.
+
+    trainer = create(config, vecenv, policy)
+    while trainer.global_step < config.total_timesteps:
+        evaluate(trainer)
+        train(trainer)
+    save_checkpoint(trainer)
+    close(trainer)
+
+The mathematics is in `pufferlib.trainer.advantage` and `.losses`, the storage in `.experience`,
+the single steps in `.loop`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pufferlib.exceptions import APIUsageError
+from pufferlib.models import is_recurrent
+from pufferlib.pytorch import nativize_dtype
+from pufferlib.trainer import checkpoint, losses
+from pufferlib.trainer.batch import Batch
+from pufferlib.trainer.config import TrainConfig
+from pufferlib.trainer.finite import require_finite
+from pufferlib.trainer.loop import (
+    Trainer,
+    anneal_learning_rate,
+    choose,
+    learn_epochs,
+    make_experience,
+    pick_device,
+    receive,
+    seed_everything,
+    send,
+    store,
+)
+from pufferlib.trainer.states import RecurrentStates
+from pufferlib.trainer.statistics import Statistics, Tally
+
+__all__ = [
+    "Trainer",
+    "close",
+    "create",
+    "evaluate",
+    "load_checkpoint",
+    "reset",
+    "save_checkpoint",
+    "train",
+]
+
+
+def create(
+    config: TrainConfig,
+    vecenv: Any,
+    policy: nn.Module,
+    run_dir: str | Path | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> Trainer:
+    """Set up a training run. Seeds the global random generators; touches no file.
+
+    Args:
+        config: how to learn.
+        vecenv: from `pufferlib.vector.make`; it is closed by `close`.
+        policy: a module with `forward(x) -> (logits, value)`, or the recurrent interface of
+            `pufferlib.models.LSTMWrapper`. It is moved to the device and trained in place.
+        run_dir: where checkpoints go; by default a new directory in `config.data_dir`.
+        record: what checkpoints say about the run beside its weights (JSON-able; `env_name` is
+            the key of the environment's name). By default the training configuration.
+
+    Raises:
+        ConfigError: sizes that do not fit the environments, or a device that does not exist.
+    """
+    config = config.resolve(vecenv.num_agents)
+    seed_everything(config.seed, config.torch_deterministic)
+    if config.torch_threads:
+        torch.set_num_threads(config.torch_threads)
+    device = pick_device(config.device)
+    policy = getattr(policy, "_orig_mod", policy).to(device)
+    recurrent = is_recurrent(policy)
+    experience = make_experience(config, vecenv)
+    record = dict(record or {"train": dataclasses.asdict(config)})
+    return Trainer(
+        config=config,
+        vecenv=vecenv,
+        policy=policy,
+        model=torch.compile(policy, mode=config.compile_mode) if config.compile else policy,
+        optimizer=torch.optim.Adam(
+            policy.parameters(),
+            lr=config.learning_rate,
+            eps=1e-5,
+            fused=device.type in ("cpu", "cuda"),
+        ),
+        device=device,
+        is_recurrent=recurrent,
+        experience=experience,
+        states=RecurrentStates(vecenv.num_agents, experience.num_slots) if recurrent else None,
+        native_dtype=nativize_dtype(vecenv.emulated),
+        run_dir=Path(run_dir) if run_dir else _new_run_dir(config, record),
+        record=record,
+        tally=Tally(getattr(vecenv.driver_env, "possible_agents", ())),
+    )
+
+
+def evaluate(trainer: Trainer) -> Statistics:
+    """Collect one batch with the current policy; returns means over the episodes that ended.
+
+    The last rows of a batch are only valued, not acted upon: the next batch begins with them,
+    under the policy as it is then.
+    """
+    trainer.clock.lap("other")
+    trainer.tally.clear()
+    trainer.experience.release()
+    rows = trainer.pending or receive(trainer)
+    while True:
+        choice = choose(trainer, rows)
+        trainer.experience.close(rows, choice)
+        if trainer.experience.is_full:
+            break
+        store(trainer, rows, choice)
+        send(trainer, choice.actions)
+        rows = receive(trainer)
+    trainer.pending = rows
+    trainer.global_step += trainer.experience.count_valid()
+    trainer.stats = trainer.tally.statistics()
+    return trainer.stats
+
+
+def train(trainer: Trainer) -> dict[str, float]:
+    """Learn from the batch that `evaluate` collected; returns means over all minibatches.
+
+    Raises:
+        APIUsageError: there is no batch.
+        NonFiniteError: something that would be learnt from is NaN or infinite; the weights are
+            those of before the failing step.
+    """
+    trainer.clock.lap("other")
+    if not trainer.experience.is_full:
+        raise APIUsageError("train() needs a batch: call evaluate() first")
+    segments = trainer.experience.collect(trainer.config.gamma, trainer.config.gae_lambda)
+    require_finite(segments, trainer.native_dtype, trainer.vecenv.driver_env.num_agents)
+    state = trainer.states.at(segments.slots) if trainer.states else None
+    batch = Batch(segments, trainer.device, state)
+    trainer.clock.lap("copy")
+    anneal_learning_rate(trainer, batch.steps)
+    trainer.losses = learn_epochs(trainer, batch)
+    values, advantages = segments.values[segments.valid], segments.advantages[segments.valid]
+    explained = losses.explained_variance(values, values + advantages)
+    if explained is not None:
+        trainer.losses["explained_variance"] = explained
+    trainer.experience.release()
+    trainer.epoch += 1
+    trainer.clock.lap("learn")
+    return trainer.losses
+
+
+def reset(trainer: Trainer) -> None:
+    """Start new episodes in all environments, with a seed that follows from (seed, epoch).
+
+    Segments that were under way are dropped. `load_checkpoint` ends with this: a resumed run
+    equals an uninterrupted one that calls `reset` at the same epoch.
+    """
+    sequence = np.random.SeedSequence([trainer.config.seed, trainer.epoch])
+    trainer.env_seed = int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
+    trainer.needs_reset = True
+    trainer.pending = None
+    trainer.experience.clear()
+    if trainer.states:
+        trainer.states.clear()
+
+
+def save_checkpoint(trainer: Trainer) -> Path:
+    """Write a checkpoint that `load_checkpoint` can resume from; returns its path.
+
+    Raises:
+        CheckpointError: it could not be written; older checkpoints are untouched.
+    """
+    return checkpoint.save(trainer)
+
+
+def load_checkpoint(trainer: Trainer, path: str | Path) -> None:
+    """Resume: restore policy, optimizer, counters and random generators, then `reset`.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or does not fit the policy.
+    """
+    checkpoint.restore(trainer, path)
+    reset(trainer)
+
+
+def close(trainer: Trainer) -> None:
+    """Close the environments. Saves nothing."""
+    trainer.vecenv.close()
+
+
+def _new_run_dir(config: TrainConfig, record: Mapping[str, Any]) -> Path:
+    """A name that sorts by time and does not clash; the directory is made when it is needed."""
+    name = str(record.get("env_name") or "run").replace("/", "-")
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return Path(config.data_dir) / f"{name}-{stamp}-{secrets.token_hex(2)}"

@@ -1,0 +1,1 @@
+"""Thin wrappers that let one policy run under several learning libraries."""

@@ -1,0 +1,371 @@
+"""Policies for any environment, and the recurrent wrapper. All are plain `torch.nn.Module`s.
+
+A policy maps a batch of observations to `(logits, value)`; the forms of `logits` are those of
+`pufferlib.pytorch.sample_logits`, `value` is `(B, 1)`. A policy that can be made recurrent splits
+`forward` in two:
+
+* `encode_observations(observations) -> hidden`, or `(hidden, lookup)` to hand something past the
+  recurrent layer to the decoder;
+* `decode_actions(hidden, lookup) -> (logits, value)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal
+
+from pufferlib.exceptions import APIUsageError
+from pufferlib.pytorch import (
+    Logits,
+    MixedLogits,
+    layer_init,
+    nativize_dtype,
+    nativize_tensor,
+)
+from pufferlib.spaces import Mixed, is_box, is_discrete, is_multidiscrete
+
+__all__ = ["ActionHead", "Convolutional", "Default", "LSTMWrapper", "is_recurrent"]
+
+State = tuple[Tensor, ...]
+
+
+def is_recurrent(policy: nn.Module) -> bool:
+    """Whether `policy.forward` has the recurrent interface, that is, an argument `starts`."""
+    return "starts" in inspect.signature(policy.forward).parameters
+
+
+class ActionHead(nn.Module):
+    """The last layer of a policy: hidden features to the logits of the environment's actions.
+
+    Continuous actions get a mean from the features and a standard deviation that is a parameter
+    of its own, independent of the observation (Schulman et al. 2017, section 6.1).
+
+    Args:
+        env: anything with `single_action_space`.
+        hidden_size: number of features.
+
+    Raises:
+        APIUsageError: the action space is none of Discrete, MultiDiscrete, Box, Mixed.
+    """
+
+    def __init__(self, env: Any, hidden_size: int) -> None:
+        super().__init__()
+        self.nvec, self.shape = _action_layout(env.single_action_space)
+        self.is_single_choice = is_discrete(env.single_action_space)
+        if self.nvec:
+            self.discrete = layer_init(nn.Linear(hidden_size, sum(self.nvec)), std=0.01)
+        if self.shape is not None:
+            self.mean = layer_init(nn.Linear(hidden_size, math.prod(self.shape)), std=0.01)
+            self.log_std = nn.Parameter(torch.zeros(self.shape))
+
+    def forward(self, hidden: Tensor) -> Logits:
+        """Hidden features `(B, hidden_size)` to logits for `sample_logits`."""
+        if self.is_single_choice:
+            return self.discrete(hidden)
+        if self.shape is None:
+            return self._choices(hidden)
+        if not self.nvec:
+            return self._normal(hidden)
+        return MixedLogits(self._choices(hidden), self._normal(hidden))
+
+    def _choices(self, hidden: Tensor) -> list[Tensor]:
+        return list(self.discrete(hidden).split(self.nvec, dim=-1))
+
+    def _normal(self, hidden: Tensor) -> Normal:
+        mean = self.mean(hidden).view(-1, *self.log_std.shape)
+        return Normal(mean, self.log_std.exp().expand_as(mean), validate_args=False)
+
+
+def _action_layout(space: Any) -> tuple[list[int], tuple[int, ...] | None]:
+    """The sizes of the discrete choices, and the shape of the continuous part (None: no such)."""
+    if is_discrete(space):
+        return [int(space.n)], None
+    if is_multidiscrete(space):
+        return [int(n) for n in space.nvec.ravel()], None
+    if isinstance(space, Mixed):
+        return list(space.nvec), (space.shape[0] - len(space.nvec),)
+    if is_box(space):
+        return [], space.shape
+    raise APIUsageError(
+        f"single_action_space: expected Discrete, MultiDiscrete, Box or Mixed, got {space}; wrap "
+        "the environment in pufferlib.emulation"
+    )
+
+
+class Default(nn.Module):
+    """A multilayer perceptron over the whole observation, as float.
+
+    A structured observation is unpacked and its leaves are concatenated. Good for small vectors;
+    write an own policy for anything that has a structure to exploit (images, text, entities).
+
+    Args:
+        env: anything with `single_observation_space`, `single_action_space` and `emulated`, such
+            as `vecenv.driver_env`.
+        hidden_size: width of the hidden layers.
+        num_layers: number of hidden layers.
+    """
+
+    def __init__(self, env: Any, hidden_size: int = 128, num_layers: int = 1) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.native_dtype = nativize_dtype(env.emulated)
+        features = _count_features(self.native_dtype, env.single_observation_space)
+        sizes = [features] + [hidden_size] * num_layers
+        layers: list[nn.Module] = []
+        for inputs, outputs in itertools.pairwise(sizes):
+            layers += [layer_init(nn.Linear(inputs, outputs)), nn.ReLU()]
+        self.encoder = nn.Sequential(*layers)
+        self.action_head = ActionHead(env, hidden_size)
+        self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
+
+    def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
+        """Observations `(B, *obs_shape)` to logits and value `(B, 1)`."""
+        return self.decode_actions(self.encode_observations(observations))
+
+    def encode_observations(self, observations: Tensor) -> Tensor:
+        """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
+        return self.encoder(self._features(observations))
+
+    def decode_actions(
+        self,
+        hidden: Tensor,
+        lookup: Any = None,  # noqa: ARG002 - part of the interface
+    ) -> tuple[Logits, Tensor]:
+        """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
+        return self.action_head(hidden), self.value_head(hidden)
+
+    def _features(self, observations: Tensor) -> Tensor:
+        if self.native_dtype is None:
+            return observations.reshape(len(observations), -1).float()
+        leaves = _leaves(nativize_tensor(observations, self.native_dtype))
+        return torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in leaves], dim=-1)
+
+
+def _leaves(tree: Any) -> list[Any]:
+    """The values of nested dicts, in order."""
+    if not isinstance(tree, dict):
+        return [tree]
+    return [leaf for value in tree.values() for leaf in _leaves(value)]
+
+
+def _count_features(native_dtype: Any, space: Any) -> int:
+    if native_dtype is None:
+        return math.prod(space.shape)
+    return sum(math.prod(leaf.shape) for leaf in _leaves(native_dtype))
+
+
+class Convolutional(nn.Module):
+    """The convolutional network of DQN over frames, for image observations.
+
+    uint8 pixels are scaled to 0 … 1. Source: Mnih et al. 2015, *Human-level control through deep
+    reinforcement learning*.
+
+    Args:
+        env: as for `Default`; its observations are `(C, H, W)`, `(H, W, C)` or `(H, W)`.
+        hidden_size: width of the layer after the convolutions.
+        channels_last: the observations are `(H, W, C)`.
+        downsample: take every n-th pixel of both axes first.
+
+    Raises:
+        APIUsageError: the observations are not images, or too small for the convolutions.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        hidden_size: int = 512,
+        channels_last: bool = False,
+        downsample: int = 1,
+    ) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.channels_last = channels_last
+        self.downsample = downsample
+        shape = env.single_observation_space.shape
+        if env.emulated is not None and nativize_dtype(env.emulated) is not None:
+            raise APIUsageError(
+                "Convolutional: expected one image as observation, got a structured one; write a "
+                "policy that unpacks it with pufferlib.pytorch.nativize_tensor"
+            )
+        if len(shape) not in (2, 3):
+            raise APIUsageError(
+                f"Convolutional: expected observations (C, H, W), (H, W, C) or (H, W), got {shape}"
+            )
+        channels, size = self._flat_size(shape)
+        self.encoder = nn.Sequential(
+            layer_init(nn.Conv2d(channels, 32, 8, stride=4)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(size, hidden_size)),
+            nn.ReLU(),
+        )
+        self.action_head = ActionHead(env, hidden_size)
+        self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
+
+    def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
+        """Frames `(B, *obs_shape)` to logits and value `(B, 1)`."""
+        return self.decode_actions(self.encode_observations(observations))
+
+    def encode_observations(self, observations: Tensor) -> Tensor:
+        """Frames `(B, *obs_shape)` to features `(B, hidden_size)`."""
+        return self.encoder(self._frames(observations))
+
+    def decode_actions(
+        self,
+        hidden: Tensor,
+        lookup: Any = None,  # noqa: ARG002 - part of the interface
+    ) -> tuple[Logits, Tensor]:
+        """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
+        return self.action_head(hidden), self.value_head(hidden)
+
+    def _frames(self, observations: Tensor) -> Tensor:
+        """`(B, C, H, W)` float, scaled and thinned."""
+        frames = observations.unsqueeze(1) if observations.ndim == 3 else observations
+        if self.channels_last and observations.ndim == 4:
+            frames = frames.permute(0, 3, 1, 2)
+        frames = frames[:, :, :: self.downsample, :: self.downsample]
+        return frames.float() / 255 if frames.dtype == torch.uint8 else frames.float()
+
+    def _flat_size(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Channels that enter the convolutions, and numbers that leave them."""
+        channels, height, width = self._frames(torch.zeros(1, *shape)).shape[1:]
+        sides = []
+        for side in (height, width):
+            for kernel, stride in ((8, 4), (4, 2), (3, 1)):
+                side = (side - kernel) // stride + 1
+            sides.append(side)
+        if min(sides) < 1:
+            raise APIUsageError(
+                f"Convolutional: expected frames of at least 36 x 36 pixels, got {height} x "
+                f"{width} (from observations {shape}, downsample {self.downsample})"
+            )
+        return channels, 64 * sides[0] * sides[1]
+
+
+class LSTMWrapper(nn.Module):
+    """Puts an LSTM between a policy's encoder and its decoder.
+
+    Args:
+        env: anything with `single_observation_space`.
+        policy: a module with `encode_observations` and `decode_actions`.
+        input_size: width of what the policy's encoder returns.
+        hidden_size: width of the LSTM; what the policy's decoder expects.
+        num_layers: stacked LSTM layers.
+
+    Raises:
+        APIUsageError: the policy lacks one of the two methods.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        policy: nn.Module,
+        input_size: int = 128,
+        hidden_size: int = 128,
+        num_layers: int = 1,
+    ) -> None:
+        super().__init__()
+        for method in ("encode_observations", "decode_actions"):
+            if not hasattr(policy, method):
+                raise APIUsageError(
+                    f"LSTMWrapper: expected a policy with encode_observations and decode_actions, "
+                    f"but {type(policy).__name__} has no {method}; split its forward in two"
+                )
+        self.observation_shape = tuple(env.single_observation_space.shape)
+        self.policy = policy
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.recurrent = nn.LSTM(input_size, hidden_size, num_layers)
+        for name, parameter in self.recurrent.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            else:
+                nn.init.orthogonal_(parameter, 1.0)
+
+    def forward(
+        self, observations: Tensor, state: State | None = None, starts: Tensor | None = None
+    ) -> tuple[Logits, Tensor, State]:
+        """Act on one row per agent, or on a whole segment per agent.
+
+        Args:
+            observations: `(B, *obs_shape)` or `(B, T, *obs_shape)`.
+            state: `(h, c)`, each `(num_layers, B, hidden_size)`; None is all zeros.
+            starts: bool `(B,)` or `(B, T)`, true where a row begins a life: the state is zeroed
+                before that row. None is nowhere.
+
+        Returns:
+            logits and value `(B, 1)`; for segments the rows are flattened to `(B * T, …)`, the
+            steps of one agent side by side. Then the state after the last row.
+
+        Raises:
+            APIUsageError: a shape does not fit the observation space or the other arguments.
+        """
+        batch, steps = self._split_shape(observations)
+        rows = observations.reshape(batch * steps, *self.observation_shape)
+        encoded = self.policy.encode_observations(rows)
+        hidden, lookup = encoded if isinstance(encoded, tuple) else (encoded, None)
+        # Time-major inside: that is the layout nn.LSTM computes in.
+        hidden = hidden.reshape(batch, steps, self.input_size).transpose(0, 1)
+        state = self._initial_state(batch, hidden) if state is None else state
+        self._check_batch(state, starts, batch, steps)
+        starts = None if starts is None else starts.reshape(batch, steps).T
+        hidden, state = self._recur(hidden, state, starts)
+        hidden = hidden.transpose(0, 1).reshape(batch * steps, self.hidden_size)
+        logits, value = self.policy.decode_actions(hidden, lookup)
+        return logits, value, state
+
+    def _recur(
+        self, hidden: Tensor, state: State, starts: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Run the LSTM over `(T, B, input_size)`, one call per stretch without a start."""
+        if starts is None:
+            return self.recurrent(hidden, state)
+        if len(hidden) == 1:  # acting: no look at the data, so nothing to wait for on a GPU
+            return self.recurrent(hidden, _zero_where(starts[0], state))
+        has_start = starts.any(1).tolist()
+        cuts = [0] + [step for step in range(1, len(has_start)) if has_start[step]]
+        outputs = []
+        for begin, end in zip(cuts, [*cuts[1:], len(has_start)], strict=True):
+            if has_start[begin]:
+                state = _zero_where(starts[begin], state)
+            output, state = self.recurrent(hidden[begin:end], state)
+            outputs.append(output)
+        return torch.cat(outputs), state
+
+    def _split_shape(self, observations: Tensor) -> tuple[int, int]:
+        shape, extra = observations.shape, observations.ndim - len(self.observation_shape)
+        if extra not in (1, 2) or shape[extra:] != self.observation_shape:
+            row = ", ".join(str(n) for n in self.observation_shape)
+            raise APIUsageError(
+                f"observations: expected shape (B, {row}) or (B, T, {row}), got {tuple(shape)}"
+            )
+        return shape[0], shape[1] if extra == 2 else 1
+
+    def _initial_state(self, batch: int, hidden: Tensor) -> State:
+        zeros = hidden.new_zeros(self.recurrent.num_layers, batch, self.hidden_size)
+        return zeros, zeros
+
+    def _check_batch(self, state: State, starts: Tensor | None, batch: int, steps: int) -> None:
+        shape = (self.recurrent.num_layers, batch, self.hidden_size)
+        for part in state:
+            if part.shape != shape:
+                raise APIUsageError(f"state: expected shape {shape}, got {tuple(part.shape)}")
+        if starts is not None and starts.numel() != batch * steps:
+            raise APIUsageError(
+                f"starts: expected shape {(batch, steps)}, got {tuple(starts.shape)}"
+            )
+
+
+def _zero_where(starts: Tensor, state: State) -> State:
+    """The state with zeros for the rows where `starts` `(B,)` is true."""
+    return tuple(part.masked_fill(starts[None, :, None], 0) for part in state)

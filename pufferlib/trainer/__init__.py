@@ -1,0 +1,1 @@
+"""PPO: storage, mathematics, the parts of the loop, checkpoints, configuration and display."""

@@ -1,0 +1,78 @@
+"""Which transitions count, and how much better each was than expected. Pure NumPy functions.
+
+Column t of every `(S, H)` array belongs to the transition t → t+1 of one segment: the
+observation and action of row t, the reward and flags of row t+1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferlib import native
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+
+def valid_transitions(masks: Bools, dones: Bools, same_step: bool) -> Bools:
+    """The transitions in which an agent really acted.
+
+    Both rows must be present. Where environments reset in the step after an episode's last row
+    (next-step reset), the action on that row is ignored, so it is no sample. Where they reset in
+    the same step, every present row is acted upon.
+
+    Args:
+        masks: `(S, H + 1)`, presence of each row.
+        dones: `(S, H + 1)`, terminal or truncated.
+        same_step: whether the environments reset in the same step.
+
+    Returns:
+        bool `(S, H)`.
+    """
+    assert masks.shape == dones.shape, (masks.shape, dones.shape)
+    valid = masks[:, :-1] & masks[:, 1:]
+    return valid if same_step else valid & ~dones[:, :-1]
+
+
+def estimate_advantages(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    gamma: float,
+    lam: float,
+) -> Floats:
+    """Generalized advantage estimation, each segment for itself.
+
+        delta_t = r_{t+1} + gamma * V(s_{t+1}) * (1 - terminal_{t+1}) - V(s_t)
+        A_t     = delta_t + gamma * lam * (1 - done_{t+1}) * A_{t+1}
+
+    `V(s_{t+1})` is the value of the observation that the action led to: after a truncation that
+    of the episode's last observation, at a segment's end that of the row after it. Nothing flows
+    over the end of an episode, nor through a transition that is not valid.
+
+    Source: Schulman et al. 2016, *High-Dimensional Continuous Control Using Generalized Advantage
+    Estimation*, equation 16; truncation as in Pardo et al. 2018, *Time Limits in Reinforcement
+    Learning*.
+
+    Args:
+        rewards: float32 `(S, H)`, of the transition.
+        values: float32 `(S, H)`, of the observation acted upon.
+        next_values: float32 `(S, H)`, of the observation that the action led to.
+        terminals: bool `(S, H)`, the transition ended the episode by the task's own rules.
+        dones: bool `(S, H)`, it ended the episode, by rule or by truncation.
+        valid: bool `(S, H)`, from `valid_transitions`.
+        gamma: discount.
+        lam: decay of the estimator, from 0 (one-step) to 1 (Monte Carlo).
+
+    Returns:
+        float32 `(S, H)`; 0 where a transition is not valid, whatever the inputs hold there.
+    """
+    advantages = np.empty(rewards.shape, np.float32)
+    inputs = [np.ascontiguousarray(a) for a in (rewards, values, next_values)]
+    flags = [np.ascontiguousarray(a) for a in (terminals, dones, valid)]
+    native.advantage_scan(*inputs, *flags, gamma, lam, advantages)
+    return advantages

@@ -1,0 +1,126 @@
+"""From the segments of one batch to shuffled minibatches of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pufferlib.trainer.experience import Segments
+from pufferlib.trainer.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """What one optimizer step learns from: `n` valid samples among `B` rows, or `B` by `T`.
+
+    Attributes:
+        observations: `(B, *obs_shape)`, or `(B, T, *obs_shape)` for a recurrent policy.
+        actions: `(B, …)` or `(B * T, …)`, one per row.
+        logprobs, values, advantages, returns: `(n,)`.
+        chosen: `(n,)`, the valid ones among the flattened rows; None when all are.
+        state, starts: for recurrent policies, else None.
+    """
+
+    observations: Tensor
+    actions: Tensor
+    logprobs: Tensor
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+    chosen: Tensor | None = None
+    state: State | None = None
+    starts: Tensor | None = None
+
+
+class Batch:
+    """One batch on the device, and how it is cut.
+
+    Args:
+        segments: what was collected.
+        device: where the policy is.
+        state: the recurrent states that the segments began with; None for a policy without.
+    """
+
+    def __init__(
+        self, segments: Segments, device: torch.device, state: State | None = None
+    ) -> None:
+        self.steps = int(segments.valid.sum())
+        self._valid = segments.valid
+        self._state = state
+        rows = segments.valid.size
+        self._observations = _to(segments.observations, device)
+        self._actions = _flat(_to(segments.actions, device), rows)
+        self._starts = _to(segments.starts, device)
+        self._logprobs = _to(segments.logprobs, device).reshape(rows)
+        self._values = _to(segments.values, device).reshape(rows)
+        self._advantages = _to(segments.advantages, device).reshape(rows)
+        self._returns = self._advantages + self._values
+
+    def minibatches(self, size: int) -> Iterator[Minibatch]:
+        """One pass over all valid samples in random order, in nearly equal parts of up to `size`.
+
+        For a recurrent policy the parts are whole segments; segments without a valid sample are
+        left out. The order comes from torch's global random generator.
+        """
+        if self._state is None:
+            samples = np.flatnonzero(self._valid)
+            return (self._of_samples(part) for part in _shuffled_parts(samples, size))
+        segments = np.flatnonzero(self._valid.any(1))
+        per_part = max(1, size // self._valid.shape[1])
+        return (self._of_segments(part) for part in _shuffled_parts(segments, per_part))
+
+    def _of_samples(self, samples: NDArray[np.int64]) -> Minibatch:
+        index = _to(samples, self._values.device)
+        observations = _flat(self._observations, self._valid.size)
+        return Minibatch(
+            observations.index_select(0, index),
+            self._actions.index_select(0, index),
+            **self._targets(index),
+        )
+
+    def _of_segments(self, segments: NDArray[np.int64]) -> Minibatch:
+        device = self._values.device
+        horizon = self._valid.shape[1]
+        rows = (segments[:, None] * horizon + np.arange(horizon)).ravel()
+        chosen = np.flatnonzero(self._valid[segments])
+        index = _to(segments, device)
+        assert self._state is not None
+        return Minibatch(
+            self._observations.index_select(0, index),
+            self._actions.index_select(0, _to(rows, device)),
+            **self._targets(_to(rows[chosen], device)),
+            chosen=None if len(chosen) == len(rows) else _to(chosen, device),
+            state=tuple(part.index_select(1, index) for part in self._state),
+            starts=self._starts.index_select(0, index),
+        )
+
+    def _targets(self, index: Tensor) -> dict[str, Tensor]:
+        return {
+            "logprobs": self._logprobs.index_select(0, index),
+            "values": self._values.index_select(0, index),
+            "advantages": self._advantages.index_select(0, index),
+            "returns": self._returns.index_select(0, index),
+        }
+
+
+def _shuffled_parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    """A random permutation in the fewest parts of at most `size`, none more than 1 larger."""
+    if not len(items):
+        return []
+    order = torch.randperm(len(items)).numpy()
+    return np.array_split(items[order], -(-len(items) // size))
+
+
+def _flat(tensor: Tensor, rows: int) -> Tensor:
+    """`(S, H, …)` as `(S * H, …)`."""
+    return tensor.reshape(rows, *tensor.shape[2:])
+
+
+def _to(array: NDArray[Any], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
