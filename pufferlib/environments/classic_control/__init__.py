@@ -6,8 +6,8 @@ from pufferlib.environments import lazy_policies
 from pufferlib.environments.classic_control.environment import EnvConfig, env_creator, make_env
 
 if TYPE_CHECKING:
-    from pufferlib.environments.classic_control.torch import Policy
+    from pufferlib.environments.classic_control.torch import Policy, Recurrent
 
-__all__ = ["EnvConfig", "Policy", "env_creator", "make_env"]
+__all__ = ["EnvConfig", "Policy", "Recurrent", "env_creator", "make_env"]
 
 __getattr__ = lazy_policies(__name__)

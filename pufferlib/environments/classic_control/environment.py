@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import gymnasium
 
@@ -19,7 +20,7 @@ class EnvConfig:
 
     max_episode_steps: int | None = None
     """Truncate episodes after this many steps; None keeps the limit that is registered."""
-    render_mode: str | None = None
+    render_mode: Literal["rgb_array"] | None = None
     """'rgb_array': `render()` returns an image (needs pygame)."""
 
 
@@ -35,7 +36,7 @@ TASKS = (
 def make_env(
     name: str = "CartPole-v1",
     max_episode_steps: int | None = None,
-    render_mode: str | None = None,
+    render_mode: Literal["rgb_array"] | None = None,
 ) -> GymnasiumPufferEnv:
     """Make a task by its Gymnasium id, with episode statistics.
 

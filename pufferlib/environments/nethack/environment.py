@@ -21,7 +21,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -69,6 +69,8 @@ class EnvConfig:
     """Clips the scaled reward to plus and minus this; None: no clipping."""
     explore_bonus: float = 0.0
     """Added to the learner's reward for every map square seen for the first time in an episode."""
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns the coloured terminal screen."""
 
 
 class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
@@ -185,6 +187,7 @@ def make_env(
     reward_scale: float = 1.0,
     reward_clip: float | None = None,
     explore_bonus: float = 0.0,
+    render_mode: Literal["ansi"] | None = "ansi",
 ) -> GymnasiumPufferEnv:
     """Make a task by its Gymnasium id, with episode statistics; see `EnvConfig`.
 
@@ -193,7 +196,7 @@ def make_env(
         EnvironmentSetupError: `nle` is not installed.
     """
     class_name, default_limit = TASKS[check_task(name, TASKS, "nethack")]
-    env = _make_game(class_name, observation_keys)
+    env = _make_game(class_name, observation_keys, render_mode)
     task = NetHackTask(env, tuple(observation_keys), max_episode_steps or default_limit)
     stats = EpisodeStats(task)
     if (reward_scale, reward_clip, explore_bonus) == (1.0, None, 0.0):
@@ -210,7 +213,9 @@ def env_creator(name: str = "NetHackScore-v0") -> Callable[..., GymnasiumPufferE
     return functools.partial(make_env, check_task(name, TASKS, "nethack"))
 
 
-def _make_game(class_name: str, keys: tuple[str, ...]) -> gymnasium.Env[Observation, int]:
+def _make_game(
+    class_name: str, keys: tuple[str, ...], render_mode: str | None
+) -> gymnasium.Env[Observation, int]:
     """NLE's own environment, without a step limit and with the screen for rendering."""
     require("nethack")
     module = importlib.import_module("nle.env" if class_name == "NLE" else "nle.env.tasks")
@@ -218,7 +223,7 @@ def _make_game(class_name: str, keys: tuple[str, ...]) -> gymnasium.Env[Observat
         observation_keys=tuple(dict.fromkeys((*keys, *_SCREEN))),
         max_episode_steps=sys.maxsize,
         save_ttyrec_every=0,
-        render_mode="ansi",
+        render_mode=render_mode,
         fix_moon_phase=True,
     )
     return game

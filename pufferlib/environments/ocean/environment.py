@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task
@@ -20,7 +20,7 @@ class EnvConfig:
     """Moves from the centre to the edge; a larger square asks for more exploration."""
     num_targets: int = 1
     """Targets on the edge; with several of them memory helps."""
-    render_mode: str | None = "ansi"
+    render_mode: Literal["ansi"] | None = "ansi"
     """'ansi': `render()` returns coloured text."""
 
 

@@ -84,8 +84,7 @@ class Squared(gymnasium.Env[Observation, int]):
             [_clip(row + down, side) * side + _clip(column + right, side) for down, right in MOVES]
             for row, column in cells
         ]
-        self._grid = np.zeros((side, side), np.int8)
-        self._cells = self._grid.reshape(-1)  # the same memory, indexed by row * side + column
+        self._cells = np.zeros(side * side, np.int8)  # cell (row, column) is row * side + column
         self._random: SplitMix64 | None = None
 
     def reset(
@@ -107,7 +106,7 @@ class Squared(gymnasium.Env[Observation, int]):
         for target in self._targets:
             cells[target] = TARGET
         cells[self._agent] = AGENT
-        return self._grid.copy(), {}
+        return self._grid(), {}
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Move; the reward is the change in progress, `score` comes with the last step."""
@@ -126,9 +125,12 @@ class Squared(gymnasium.Env[Observation, int]):
         reward = (gain - nearest) / d
         self._tick += 1
         if self._tick < self.num_targets * d:
-            return self._grid.copy(), reward, False, False, {}
-        score = 1 - len(self._remaining) / self.num_targets
-        return self._grid.copy(), reward, True, False, {"score": score}
+            return self._grid(), reward, False, False, {}
+        score = (self.num_targets - len(self._remaining)) / self.num_targets
+        return self._grid(), reward, True, False, {"score": score}
+
+    def _grid(self) -> Observation:
+        return self._cells.reshape(self.side, self.side).copy()
 
     def _distance(self, agent: int) -> int:
         """Moves from the cell `agent` to the nearest target not hit yet; d if there is none."""
@@ -144,7 +146,7 @@ class Squared(gymnasium.Env[Observation, int]):
     def render(self) -> str:
         """The square as coloured terminal cells: targets cyan, the agent red."""
         return "".join(
-            "".join(_CELLS[cell] for cell in line) + _END_OF_LINE for line in self._grid.tolist()
+            "".join(_CELLS[cell] for cell in line) + _END_OF_LINE for line in self._grid().tolist()
         )
 
 

@@ -15,4 +15,7 @@ class Policy(Default):
 
 
 class Recurrent(LSTMWrapper):
-    """`Policy` with an LSTM, for the tasks that need memory."""
+    """`Policy` with an LSTM of its width, for tasks that need memory."""
+
+    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
+        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
