@@ -66,5 +66,5 @@ def _load(name: str) -> Callable[[list[str]], int]:
 
 
 def _fail(error: PufferError, code: int) -> int:
-    print(f"puffer: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"puffer: error: {error}", file=sys.stderr)
     return code

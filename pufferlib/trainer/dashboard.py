@@ -23,6 +23,19 @@ WIDE = 92
 """Columns from which on the four blocks stand side by side."""
 ROWS = 9
 """Rows of each block of the panel."""
+LOSSES = (
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "approx_kl",
+    "clipfrac",
+    "explained_variance",
+    "grad_norm",
+    "learning_rate",
+)
+"""What the panel shows first of an update's numbers."""
+LINE_LOSSES = ("entropy", "approx_kl", "explained_variance")
+"""What a plain line shows of them."""
 REFRESH_SECONDS = 0.25
 LINE_SECONDS = 5.0
 _ACCENT = "cyan"
@@ -111,7 +124,8 @@ def line(snapshot: Snapshot) -> str:
     if snapshot.score_key in snapshot.stats:
         score = number(snapshot.stats[snapshot.score_key])
         parts.append(f"{snapshot.score_key} {score} (last {snapshot.episodes} episodes)")
-    parts += [f"{name} {number(value)}" for name, value in snapshot.losses.items()]
+    losses = (name for name in LINE_LOSSES if name in snapshot.losses)
+    parts += [f"{_words(name)} {number(snapshot.losses[name])}" for name in losses]
     return "  ".join(parts)
 
 
@@ -206,7 +220,9 @@ def _time(snapshot: Snapshot) -> Table:
 
 
 def _losses(snapshot: Snapshot) -> Table:
-    return _block("Learning", [(_words(n), number(v)) for n, v in snapshot.losses.items()])
+    names = [name for name in LOSSES if name in snapshot.losses]
+    names += sorted(snapshot.losses.keys() - set(LOSSES))
+    return _block("Learning", [(_words(name), number(snapshot.losses[name])) for name in names])
 
 
 def _episodes(snapshot: Snapshot) -> Table:

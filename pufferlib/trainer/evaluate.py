@@ -19,6 +19,7 @@ from torch.distributions import Normal
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
+from pufferlib.trainer.loop import as_env_actions
 
 RESAMPLES = 2000
 
@@ -81,7 +82,7 @@ class PolicyActor:
         inputs = torch.as_tensor(np.array(observations), device=self._device)
         logits = self._forward(inputs, starts, rows)
         actions = greedy_actions(logits) if self._greedy else sample_logits(logits)[0]
-        return clip_actions(actions.cpu().numpy(), self._space)
+        return as_env_actions(actions.cpu().numpy(), self._space)
 
     def _forward(self, inputs: torch.Tensor, starts: np.ndarray, rows: np.ndarray) -> Logits:
         if not self._recurrent:
@@ -236,12 +237,6 @@ def greedy_actions(logits: Logits) -> torch.Tensor:
         choices = greedy_actions(logits.discrete).float()
         return torch.cat([choices, logits.continuous.mean], dim=-1)
     return torch.stack([part.argmax(-1) for part in logits], dim=-1)
-
-
-def clip_actions(actions: np.ndarray, space: Any) -> np.ndarray:
-    """Continuous actions brought within the bounds of a Box; others as they are."""
-    low = getattr(space, "low", None)
-    return actions if low is None else np.clip(actions, low, space.high)
 
 
 def _play(

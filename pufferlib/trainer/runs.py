@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pufferlib.exceptions import CheckpointError
+from pufferlib.trainer.checkpoint import LATEST, checkpoint_dir
+from pufferlib.trainer.options import did_you_mean
 
 CONFIG_FILE = "config.json"
 
@@ -16,7 +19,7 @@ CONFIG_FILE = "config.json"
 def new_run_dir(data_dir: str | Path, env_name: str) -> Path:
     """Make `data_dir/<env>-<utc YYYYmmddTHHMMSS>-<4 hex digits>` and return it."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    path = Path(data_dir) / f"{env_name.replace('/', '-')}-{stamp}-{secrets.token_hex(2)}"
+    path = Path(data_dir) / f"{_slug(env_name)}-{stamp}-{secrets.token_hex(2)}"
     path.mkdir(parents=True)
     return path
 
@@ -27,10 +30,52 @@ def write_config(run_dir: Path, values: dict[str, Any]) -> None:
     (run_dir / CONFIG_FILE).write_text(text, encoding="utf-8")
 
 
-def read_config(run_dir: Path) -> dict[str, Any]:
-    """The configuration of a run; `CheckpointError` when it is missing or damaged."""
-    path = run_dir / CONFIG_FILE
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"cannot read the configuration of the run, {path}: {error}") from error
+def find_checkpoint(reference: str, env_name: str, data_dir: str | Path) -> Path:
+    """The checkpoint file that a user means.
+
+    Args:
+        reference: a file, the directory or the name of a run (its last checkpoint), or 'latest':
+            the last checkpoint of this environment in any run.
+        env_name: canonical name of the environment, for 'latest'.
+        data_dir: directory that holds the runs.
+
+    Raises:
+        CheckpointError: there is none; the message has the nearest names.
+    """
+    path, data_dir = Path(reference), Path(data_dir)
+    if reference == "latest":
+        return _latest(env_name, data_dir)
+    if path.is_file():
+        return path
+    for run_dir in (path, data_dir / reference):
+        if (checkpoint_dir(run_dir) / LATEST).is_file():
+            return checkpoint_dir(run_dir) / LATEST
+    if (data_dir / reference).is_dir():
+        raise CheckpointError(f"the run {data_dir / reference} has no checkpoint yet")
+    names = [run.name for run in data_dir.glob("*") if run.is_dir()]
+    hint = did_you_mean(reference, names) if names else f"; {data_dir} holds no runs"
+    raise CheckpointError(f"no file and no run called '{reference}'{hint}")
+
+
+def run_dir_of(checkpoint: Path) -> Path | None:
+    """The run that a checkpoint lies in, None for a file that was moved elsewhere."""
+    run_dir = checkpoint.absolute().parent.parent
+    return run_dir if checkpoint_dir(run_dir) == checkpoint.absolute().parent else None
+
+
+def _latest(env_name: str, data_dir: Path) -> Path:
+    name = re.compile(rf"{re.escape(_slug(env_name))}-\d{{8}}\D?\d{{6}}-[0-9a-f]{{4}}")
+    files = [
+        checkpoint_dir(run) / LATEST for run in data_dir.glob("*") if name.fullmatch(run.name)
+    ]
+    found = [file for file in files if file.is_file()]
+    if not found:
+        raise CheckpointError(
+            f"no checkpoint of {env_name} in {data_dir.absolute()}; make one with: puffer train "
+            f"{env_name}, or name the directory of the runs: --data-dir DIR"
+        )
+    return max(found, key=lambda file: (file.stat().st_mtime_ns, file))
+
+
+def _slug(env_name: str) -> str:
+    return env_name.replace("/", "-")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,9 @@ from typing import Any
 import torch
 
 from pufferlib import environments, vector
+from pufferlib.exceptions import CheckpointError
 from pufferlib.models import LSTMWrapper
+from pufferlib.trainer.checkpoint import load_policy
 from pufferlib.trainer.config import (
     PACKAGED_CONFIGS,
     Config,
@@ -54,13 +58,7 @@ def load_config(
 
 def default_config(env_name: str) -> Config:
     """The dataclasses' defaults, with the groups `env`, `policy` and `rnn` of this environment."""
-    module = environments.load(env_name)
-    kind = config_type(
-        env=module.EnvConfig,
-        policy=options_of(module.Policy),
-        rnn=options_of(_recurrent(module)),
-    )
-    return kind(env_name=canonical_name(env_name))
+    return _default_config(canonical_name(env_name))
 
 
 def config_from_dict(values: Mapping[str, Any], source: str = "config") -> Config:
@@ -102,9 +100,59 @@ def make_policy(config: Config, driver_env: Any) -> torch.nn.Module:
     return policy
 
 
+def config_of_checkpoint(content: Mapping[str, Any], source: str, env_name: str) -> Config:
+    """The configuration that a checkpoint was trained with; `source` is its path for messages.
+
+    Raises:
+        CheckpointError: it holds none, or belongs to another environment than `env_name`.
+        ConfigError: it has options that this version does not know.
+    """
+    record = json.loads(content["config"])
+    trained_on, wanted = content["env_name"], canonical_name(env_name)
+    if not trained_on:
+        raise CheckpointError(
+            f"{source}: does not say which environment it is for, because the program that wrote "
+            "it passed no record to clean_pufferl.create; load it with clean_pufferl"
+        )
+    if trained_on != wanted:
+        raise CheckpointError(f"{source}: was trained on {trained_on}, not on {wanted}")
+    return config_from_dict(record, source)
+
+
+def policy_of_checkpoint(
+    content: Mapping[str, Any], source: str, config: Config, vecenv: Any
+) -> torch.nn.Module:
+    """The policy with the weights of a checkpoint.
+
+    Raises:
+        CheckpointError: the spaces of `vecenv` or the shapes of the weights are others.
+    """
+    for name, trained in content["spaces"].items():
+        here = str(getattr(vecenv, f"single_{name}_space"))
+        if here != trained:
+            raise CheckpointError(
+                f"{source}: the policy was trained with the {name} space {trained}, but the "
+                f"environment now has {here}; use the env options of the checkpoint"
+            )
+    policy = make_policy(config, vecenv.driver_env)
+    load_policy(policy, content["policy"], source)
+    return policy
+
+
 def parameter_count(policy: torch.nn.Module) -> int:
     """How many numbers training adjusts."""
     return sum(weight.numel() for weight in policy.parameters() if weight.requires_grad)
+
+
+@functools.cache
+def _default_config(env_name: str) -> Config:
+    module = environments.load(env_name)
+    kind = config_type(
+        env=module.EnvConfig,
+        policy=options_of(module.Policy),
+        rnn=options_of(_recurrent(module)),
+    )
+    return kind(env_name=env_name)
 
 
 def _recurrent(module: Any) -> type:

@@ -1,0 +1,223 @@
+"""One training run as a user sees it: the loop, its display, its checkpoints, its summary."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from pufferlib import clean_pufferl
+from pufferlib.commands.signals import GracefulExit, Interrupted
+from pufferlib.exceptions import PufferError
+from pufferlib.trainer.config import Config
+from pufferlib.trainer.dashboard import Dashboard, duration, number
+from pufferlib.trainer.loggers import make_logger
+from pufferlib.trainer.monitor import Monitor
+from pufferlib.trainer.progress import (
+    EpisodeWindow,
+    Score,
+    ScoreHistory,
+    Snapshot,
+    Speedometer,
+    numbers,
+    time_left,
+)
+from pufferlib.trainer.setup import make_policy, make_vecenv, parameter_count
+
+LOG_SECONDS = 1.0
+"""Seconds between two points of the logged curves."""
+
+
+class Session:
+    """Builds everything that a run needs, then runs it.
+
+    Args:
+        config: what to train and how.
+        run_dir: where checkpoints and curves go.
+        resume: a checkpoint to go on from.
+        console: where the dashboard and the summary go.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        run_dir: Path,
+        resume: Path | None = None,
+        console: Console | None = None,
+    ) -> None:
+        self.config = config
+        self.run_dir = run_dir
+        self.console = console or Console()
+        vecenv = make_vecenv(config)
+        try:
+            self.trainer = _make_trainer(config, vecenv, run_dir, resume)
+        except BaseException:
+            vecenv.close()
+            raise
+        self._parameters = parameter_count(self.trainer.policy)
+        self._logger = make_logger(config.train.logger, run_dir)
+        self._monitor = Monitor()
+        self._speed = Speedometer()
+        self._window = EpisodeWindow()
+        self._history = ScoreHistory()
+        self._first_step = self.trainer.global_step
+        self._saved: tuple[int, Path] | None = None
+        self._next_log = 0.0
+        self._started = time.monotonic()
+
+    def run(self, stop: GracefulExit) -> int:
+        """Train to the end, or until `stop`; prints the summary and returns the exit code.
+
+        Whatever ends the run, a checkpoint is written if the weights are finite.
+        """
+        exit_code = 0
+        try:
+            with Dashboard(self.console) as dashboard:
+                self._train(stop, dashboard)
+        except Interrupted as interruption:
+            exit_code = interruption.exit_code
+            self._print(f"{interruption}")
+            self._rescue()
+        except Exception:
+            self._rescue()
+            raise
+        else:
+            self._save()
+        finally:
+            self._close()
+        self._summarize()
+        return exit_code
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the budget of steps or of time is used up."""
+        return self._fraction >= 1.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since training began."""
+        return time.monotonic() - self._started
+
+    @property
+    def _fraction(self) -> float:
+        """The used share of steps or of time, whichever is further."""
+        limits = self.config.train
+        steps = self.trainer.global_step / limits.total_timesteps
+        return max(steps, self.elapsed / limits.max_seconds if limits.max_seconds else 0.0)
+
+    def _train(self, stop: GracefulExit, dashboard: Dashboard) -> None:
+        interval = self.config.train.checkpoint_interval
+        self._started = time.monotonic()
+        self._speed.mark(self.trainer.global_step)
+        while not self.is_finished:
+            with stop.interruptible():
+                clean_pufferl.evaluate(self.trainer)
+            clean_pufferl.train(self.trainer)
+            self._observe(dashboard)
+            if interval and self.trainer.epoch % interval == 0:
+                self._save()
+            stop.check()
+
+    def _observe(self, dashboard: Dashboard) -> None:
+        """Take in the last update, show it and log it."""
+        stats, key = self.trainer.stats, self.config.score_key
+        means = numbers(stats)
+        self._window.add(means, stats.counts)
+        if key in means:
+            self._history.add(self.trainer.global_step, means[key], stats.counts[key])
+        snapshot = self._snapshot()
+        dashboard.update(snapshot)
+        if time.monotonic() >= self._next_log:
+            self._next_log = time.monotonic() + LOG_SECONDS
+            self._logger.log(_metrics(snapshot), snapshot.steps)
+
+    def _snapshot(self) -> Snapshot:
+        trainer, fraction, elapsed = self.trainer, self._fraction, self.elapsed
+        losses = numbers(trainer.losses) | {"learning_rate": trainer.learning_rate}
+        return Snapshot(
+            title=f"puffer train {self.config.env_name}",
+            run=str(self.run_dir),
+            score_key=self.config.score_key,
+            steps=trainer.global_step,
+            total_steps=self.config.train.total_timesteps,
+            updates=trainer.epoch,
+            elapsed=elapsed,
+            time_left=time_left(fraction, elapsed),
+            fraction=min(fraction, 1.0),
+            steps_per_second=self._speed.mark(trainer.global_step),
+            parameters=self._parameters,
+            timings=trainer.timings,
+            losses=losses,
+            episodes=self._window.episodes,
+            stats=self._window.means(),
+            usage=self._monitor.sample(),
+        )
+
+    def _save(self) -> None:
+        if self._saved is None or self._saved[0] != self.trainer.epoch:
+            self._saved = self.trainer.epoch, clean_pufferl.save_checkpoint(self.trainer)
+
+    def _rescue(self) -> None:
+        """Save what can be saved, without hiding the error that ended the run."""
+        if not all(weight.isfinite().all() for weight in self.trainer.policy.parameters()):
+            self._print("no checkpoint written: the weights are not finite")
+            return
+        try:
+            self._save()
+        except (PufferError, OSError) as error:
+            self._print(f"no checkpoint written: {error}")
+        else:
+            self._print(f"checkpoint of update {self.trainer.epoch:,}: {self._saved[1]}")
+
+    def _close(self) -> None:
+        self._logger.close()
+        clean_pufferl.close(self.trainer)
+
+    def _summarize(self) -> None:
+        trainer, key, env_name = self.trainer, self.config.score_key, self.config.env_name
+        steps = trainer.global_step - self._first_step
+        speed = steps / self.elapsed if self.elapsed else 0.0
+        data_dir = self.config.train.data_dir
+        where = "" if data_dir == "runs" else f" --data-dir {data_dir}"
+        rows = {
+            "trained": f"{steps:,} steps in {duration(self.elapsed)} ({speed:,.0f} steps/s), "
+            f"{self._parameters:,} parameters",
+            f"{key} at the start": _score(self._history.start(), "first"),
+            f"{key} at the end": _score(self._history.end(), "last"),
+            "checkpoint": str(self._saved[1]) if self._saved else "none",
+            "watch it": f"puffer eval {env_name} --checkpoint latest --render{where}",
+        }
+        width = max(len(name) for name in rows)
+        for name, text in rows.items():
+            self._print(f"{name:<{width}}  {text}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _make_trainer(config: Config, vecenv: Any, run_dir: Path, resume: Path | None) -> Any:
+    policy = make_policy(config, vecenv.driver_env)
+    trainer = clean_pufferl.create(config.train, vecenv, policy, run_dir, config.to_dict())
+    if resume is not None:
+        clean_pufferl.load_checkpoint(trainer, resume)
+    return trainer
+
+
+def _metrics(snapshot: Snapshot) -> dict[str, float]:
+    """The logged curves, grouped by the part of their name before the slash."""
+    return {
+        "performance/steps_per_second": snapshot.steps_per_second,
+        "performance/updates": snapshot.updates,
+        **{f"train/{name}": value for name, value in snapshot.losses.items()},
+        **{f"episodes/{name}": value for name, value in snapshot.stats.items()},
+        **{f"seconds/{name}": value for name, value in snapshot.timings.items()},
+    }
+
+
+def _score(score: Score, part: str) -> str:
+    if score.mean is None:
+        return "no episode ended"
+    return f"{number(score.mean)}  (mean of {score.episodes:,} episodes, {part} 10% of the steps)"
