@@ -11,7 +11,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = "bash cat cp dirname env grep head mkdir rm sed tail touch".split()
+TOOLS = (
+    "bash",
+    "cat",
+    "cp",
+    "dirname",
+    "env",
+    "grep",
+    "head",
+    "mkdir",
+    "rm",
+    "sed",
+    "tail",
+    "touch",
+)
 
 FAKE_PYTHON = """#!/bin/sh
 # Real Python, but -m venv makes a venv whose own python only records its calls.
