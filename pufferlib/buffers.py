@@ -67,8 +67,12 @@ class Buffers:
     def poison(self) -> None:
         """Fill the rows with values that no environment writes, so that a forgotten one shows."""
         for array in self.arrays():
-            if array is not None:
-                array.view(np.uint8).fill(0x5A) if array.dtype != np.bool_ else array.fill(True)
+            if array is None:
+                continue
+            if array.dtype == np.bool_:
+                array.fill(True)
+            else:
+                array.view(np.uint8).fill(0x5A)
         self.rewards.fill(np.nan)
 
 

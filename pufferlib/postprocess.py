@@ -110,9 +110,10 @@ class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
         self.metadata = getattr(env, "metadata", {})
         self.render_mode = getattr(env, "render_mode", None)
         self._summaries: dict[Any, EpisodeSummary] = {}
+        self._ended: set[Any] = set()  # lives that are over but still listed
 
     @property
-    def agents(self) -> list[Any]:  # type: ignore[override]
+    def agents(self) -> list[Any]:
         """The agents alive now."""
         return self.env.agents
 
@@ -129,6 +130,7 @@ class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """Begin an episode."""
         self._summaries.clear()
+        self._ended.clear()
         observations, _ = self.env.reset(seed=seed, options=options)
         return observations, {}
 
@@ -136,7 +138,7 @@ class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
         self, actions: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
         """A step whose infos hold the summaries of the lives that ended with it."""
-        acting = list(self.env.agents)
+        acting = [agent for agent in self.env.agents if agent not in self._ended]
         observations, rewards, terminals, truncations, infos = self.env.step(actions)
         alive = set(self.env.agents)
         ended = {}
@@ -145,6 +147,7 @@ class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
             summary.add(rewards.get(agent, 0.0), infos.get(agent, {}))
             if terminals.get(agent) or truncations.get(agent) or agent not in alive:
                 ended[agent] = self._summaries.pop(agent).result()
+        self._ended = (self._ended | ended.keys()) & alive
         return observations, rewards, terminals, truncations, ended
 
     def render(self) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
 
@@ -63,8 +62,10 @@ class Mixed(Box):
                 f"ones, got {max(self.nvec)}; split the choice into several smaller ones"
             )
         k = len(self.nvec)
-        lows = np.concatenate([np.zeros(k), np.ravel(low)]).astype(np.float32)
-        highs = np.concatenate([np.array(self.nvec, float) - 1, np.ravel(high)]).astype(np.float32)
+        with np.errstate(over="ignore"):  # bounds beyond float32 are none
+            lows = np.concatenate([np.zeros(k), np.ravel(low)]).astype(np.float32)
+            most = np.array(self.nvec, float) - 1
+            highs = np.concatenate([most, np.ravel(high)]).astype(np.float32)
         super().__init__(lows, highs, dtype=np.float32, seed=seed)
 
     def sample(self, mask: None = None, probability: None = None) -> NDArray[Any]:
@@ -126,7 +127,8 @@ def row_layout(space: Space[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
             f"expected a flat space (Box, Discrete, MultiDiscrete or MultiBinary), got {space}; "
             "wrap the environment in pufferlib.emulation"
         )
-    assert space.shape is not None and space.dtype is not None
+    assert space.shape is not None
+    assert space.dtype is not None
     return tuple(space.shape), np.dtype(space.dtype)
 
 
@@ -138,10 +140,10 @@ def joint_space(space: Space[Any], n: int) -> Space[Any]:
     """
     shape, dtype = row_layout(space)
     if isinstance(space, Discrete) and space.start == 0:
-        return MultiDiscrete(np.full(n, space.n, dtype=np.int64), dtype=space.dtype)
+        return MultiDiscrete(np.full(n, space.n, dtype=np.int64), dtype=dtype.type)
     if isinstance(space, MultiDiscrete) and not space.start.any():
         nvec = np.broadcast_to(space.nvec, (n, *shape)).copy()
-        return MultiDiscrete(nvec, dtype=space.dtype)
+        return MultiDiscrete(nvec, dtype=dtype.type)
     if isinstance(space, MultiBinary):
         return MultiBinary((n, *shape))
     low, high = dtype_bounds(space)
@@ -164,14 +166,20 @@ def dtype_bounds(space: Space[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.zeros(shape, dtype), np.ones(shape, dtype)
 
 
-def unsupported_reason(space: Space[Any]) -> str | None:
-    """Why a leaf cannot be emulated, or None if it can."""
-    if isinstance(space, Box):
-        dtype = np.dtype(space.dtype)
-        numeric = dtype.kind in "biuf" and dtype.itemsize <= 8
-        return None if numeric else f"Box of dtype {dtype} is not supported"
+def unsupported_reason(space: Any) -> str | None:
+    """Why a leaf cannot be emulated and what to do about it, or None if it can."""
     if isinstance(space, Discrete | MultiDiscrete | MultiBinary):
         return None
-    if isinstance(space, spaces.Space):
-        return f"{type(space).__name__} is not supported (its size varies or it is not numeric)"
-    return f"{type(space).__module__}.{type(space).__name__} is not a Gymnasium space"
+    if isinstance(space, Box):
+        dtype = np.dtype(space.dtype)
+        if dtype.kind in "biuf" and dtype.itemsize <= 8:
+            return None
+        return f"Box of dtype {dtype} is not supported; convert it in a wrapper"
+    if isinstance(space, Space):
+        kind = type(space).__name__
+        return f"{kind} is not supported (not of fixed size or not numeric); drop it in a wrapper"
+    kind = f"{type(space).__module__}.{type(space).__name__}"
+    return (
+        f"expected a Gymnasium space, got {kind}; if this is an environment of the old Gym API, "
+        "wrap it in pufferlib.wrappers.GymToGymnasium"
+    )

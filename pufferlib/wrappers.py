@@ -71,7 +71,7 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """The first observation; `options` go to the environment if it takes them."""
         super().reset(seed=seed)
-        keywords = {}
+        keywords: dict[str, Any] = {}
         if seed is not None:
             if self._reset_takes_seed:
                 keywords["seed"] = seed
@@ -117,7 +117,7 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
         self.render_mode = getattr(env, "render_mode", None)
 
     @property
-    def agents(self) -> list[Any]:  # type: ignore[override]
+    def agents(self) -> list[Any]:
         """The agents alive now."""
         return self.env.agents
 
@@ -133,11 +133,11 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """First observations and infos by agent."""
-        keywords = {"seed": seed} if accepts(self.env.reset, "seed") else {}
+        keywords: dict[str, Any] = {"seed": seed} if accepts(self.env.reset, "seed") else {}
         if not keywords and seed is not None and hasattr(self.env, "seed"):
             self.env.seed(seed)
         if options is not None and accepts(self.env.reset, "options"):
-            keywords["options"] = options  # type: ignore[assignment]
+            keywords["options"] = options
         result = self.env.reset(**keywords)
         if isinstance(result, tuple):
             return result

@@ -1,0 +1,12 @@
+"""Makes any Gymnasium or parallel PettingZoo environment look flat, with constant agents.
+
+`GymnasiumPufferEnv` and `PettingZooPufferEnv` keep the API of what they wrap. Vectorization calls
+`bind(buffers)` and steps the returned object, which speaks the native contract of
+`pufferlib.environment.PufferEnv`: it writes rows in place and resets itself.
+"""
+
+from pufferlib.emulation.common import Emulated
+from pufferlib.emulation.multi_agent import PettingZooPufferEnv
+from pufferlib.emulation.single_agent import GymnasiumPufferEnv
+
+__all__ = ["Emulated", "GymnasiumPufferEnv", "PettingZooPufferEnv"]

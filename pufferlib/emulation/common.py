@@ -1,0 +1,105 @@
+"""What the emulation of both APIs shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.flatten import ActionPlan, ObservationPlan
+from pufferlib.spaces import row_layout
+from pufferlib.wrappers import accepts
+
+Check = Literal["first", "always", "never"]
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """How to undo emulation; `pufferlib.pytorch.nativize_dtype` reads it.
+
+    Attributes:
+        observation_dtype: one observation as an aligned struct, or a plain dtype when only the
+            actions are emulated.
+        emulated_observation_dtype: dtype of the flat row.
+        action_dtype: one action as an aligned struct.
+    """
+
+    observation_dtype: np.dtype[Any]
+    emulated_observation_dtype: np.dtype[Any]
+    action_dtype: np.dtype[Any]
+
+
+def emulated_by(observation: ObservationPlan, action: ActionPlan) -> Emulated | None:
+    """What the two plans emulate, or None if rows are what the environment itself gives."""
+    if not (observation.is_emulated or action.is_emulated):
+        return None
+    return Emulated(observation.dtype, row_layout(observation.row_space)[1], action.dtype)
+
+
+def make_env(
+    env: Any, env_creator: Any, env_args: Sequence[Any], env_kwargs: Mapping[str, Any] | None
+) -> Any:
+    """The environment from an object, a class or a creator function."""
+    if (env is None) == (env_creator is None):
+        got = "neither" if env is None else "both"
+        raise APIUsageError(f"expected either env or env_creator, got {got}")
+    if env is not None and (isinstance(env, type) or not hasattr(env, "step")):
+        env, env_creator = None, env
+    if env is not None:
+        if env_args or env_kwargs:
+            raise APIUsageError("env_args and env_kwargs go with env_creator, not with an object")
+        return env
+    if not callable(env_creator):
+        raise APIUsageError(
+            f"env_creator: expected a class or a function that returns an environment, got "
+            f"{type(env_creator).__name__}"
+        )
+    return env_creator(*env_args, **(env_kwargs or {}))
+
+
+def check_mode(check: str) -> Check:
+    """`check` if it is one of the modes, else an APIUsageError."""
+    if check not in ("first", "always", "never"):
+        raise APIUsageError(f"check: expected 'first', 'always' or 'never', got {check!r}")
+    return check  # type: ignore[return-value]
+
+
+def reset_keywords(
+    reset: Callable[..., Any], seed: int | None, options: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Only what was given, so that environments without options still reset."""
+    keywords: dict[str, Any] = {}
+    if seed is not None:
+        keywords["seed"] = seed
+    if options is not None:
+        if not accepts(reset, "options"):
+            raise APIUsageError("reset(options=…) was called, but the environment takes none")
+        keywords["options"] = options
+    return keywords
+
+
+def name_of(env: Any) -> str:
+    """What messages call an environment: the innermost one's class."""
+    return type(getattr(env, "unwrapped", env)).__name__
+
+
+def fill_row(row: NDArray[Any], value: Any, name: str) -> None:
+    """Copy `value` (number, list, array, CPU tensor) into `row`, whatever its rank.
+
+    Raises:
+        SpaceError: another number of elements, or values that the row's dtype cannot hold.
+    """
+    array = np.asarray(value)
+    if array.size != row.size:
+        raise SpaceError(f"{name}: expected shape {row.shape}, got shape {array.shape}")
+    if array.dtype.kind == "f" and row.dtype.kind != "f":
+        raise SpaceError(f"{name}: expected dtype {row.dtype}, got {array.dtype}")
+    if row.dtype.kind in "iu" and not np.can_cast(array.dtype, row.dtype):
+        info = np.iinfo(row.dtype)
+        if array.size and not info.min <= int(array.min()) <= int(array.max()) <= info.max:
+            raise SpaceError(f"{name}: expected values within {row.dtype}, got {array!r:.200}")
+    row[...] = array.reshape(row.shape)
