@@ -87,7 +87,7 @@ class PolicyActor:
     def _forward(self, inputs: torch.Tensor, starts: np.ndarray, rows: np.ndarray) -> Logits:
         if not self._recurrent:
             return self._policy(inputs)[0]
-        index = torch.as_tensor(rows, device=self._device)
+        index = torch.as_tensor(np.array(rows), device=self._device)
         state = None if self._states is None else tuple(s[:, index] for s in self._states)
         begins = torch.as_tensor(starts, device=self._device)
         logits, _, state = self._policy(inputs, state, begins)

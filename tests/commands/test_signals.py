@@ -1,0 +1,69 @@
+"""The two-step exit: a grace period, then the end."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pufferlib.commands.signals import GracefulExit, Interrupted
+
+# Takes signals in a stretch that must not be dropped, and says how far it got.
+SCRIPT = """
+import signal, sys, time
+from pufferlib.commands.signals import GracefulExit, Interrupted
+with GracefulExit(grace=0.2, limit=0.5):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+        if sys.argv[1] == "second":
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(5)
+    except Interrupted as interruption:
+        print("cleanup", flush=True)
+        if sys.argv[1] == "stuck":
+            time.sleep(5)
+        sys.exit(interruption.exit_code)
+"""
+
+
+def test_signal_is_taken_at_once_where_nothing_is_lost():
+    with GracefulExit() as stop, pytest.raises(Interrupted) as raised, stop.interruptible():
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("not interrupted")
+    assert raised.value.exit_code == 143
+    assert str(raised.value) == "stopped by SIGTERM"
+
+
+def test_signal_waits_for_the_next_check_elsewhere():
+    with GracefulExit() as stop:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted) as raised:
+            stop.check()
+    assert raised.value.exit_code == 130
+
+
+def test_work_that_is_not_dropped_ends_after_the_grace_period():
+    started = time.monotonic()
+    with GracefulExit(grace=0.1), pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(5)
+    assert time.monotonic() - started < 2
+
+
+def test_handlers_are_put_back():
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
+    with GracefulExit() as stop:
+        stop.check()
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
+
+
+@pytest.mark.parametrize(("case", "output"), [("second", ""), ("stuck", "cleanup\n")])
+def test_second_signal_and_stuck_cleanup_end_the_process(case, output):
+    started = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, case], capture_output=True, text=True, timeout=30
+    )
+    assert (result.returncode, result.stdout) == (143, output)
+    assert time.monotonic() - started < 4.5

@@ -1,0 +1,309 @@
+"""Evaluation counts without bias, keeps recurrent states apart, and leaves no trace."""
+
+import gymnasium
+import imageio.v2 as imageio
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode
+
+from pufferlib import vector
+from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.environment import PufferEnv
+from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
+from pufferlib.models import Default, LSTMWrapper
+from pufferlib.postprocess import EpisodeStats
+from pufferlib.pytorch import MixedLogits
+from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy, greedy_actions
+from pufferlib.trainer.rendering import (
+    PALETTE,
+    TerminalPlayer,
+    VideoWriter,
+    parse_ansi,
+    text_image,
+)
+from pufferlib.trainer.setup import load_config, make_policy, make_vecenv
+
+
+class Countdown(gymnasium.Env):
+    """Episodes of `length` steps; rewards the action; observes how many steps were taken."""
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 7}
+    observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+    render_mode = "ansi"
+
+    def __init__(self, length=2, truncate=False):
+        self.length, self.truncate, self.time = length, truncate, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        over = self.time == self.length
+        observation = np.full(1, self.time, np.float32)
+        info = {"score": 10.0 * self.length} if over else {}
+        return observation, float(action), over and not self.truncate, over and self.truncate, info
+
+    def render(self):
+        return f"\x1b[31m{self.time}\x1b[0m\nx"
+
+
+class SameStep(PufferEnv):
+    """The same in the native contract, resetting in the step that ends an episode."""
+
+    autoreset_mode = AutoresetMode.SAME_STEP
+
+    def __init__(self, length):
+        self.single_observation_space = Countdown.observation_space
+        self.single_action_space = Countdown.action_space
+        self.num_agents = 2
+        self.length = length
+        super().__init__()
+
+    def reset(self, seed=None, options=None):
+        self.time = 0
+        self.observations[:] = 0
+        self.rewards[:] = 0
+        self.terminals[:] = self.truncations[:] = False
+        self.masks[:] = True
+        return []
+
+    def step(self, actions):
+        self.time += 1
+        self.rewards[:] = actions
+        over = self.time == self.length
+        self.terminals[:] = over
+        self.time = 0 if over else self.time
+        self.observations[:] = self.time
+        return []
+
+    def close(self):
+        pass
+
+
+class Always(torch.nn.Module):
+    """Prefers action `choice`, nearly or quite surely."""
+
+    def __init__(self, choice, sharpness=1e4):
+        super().__init__()
+        self.logits = torch.nn.Parameter(torch.zeros(3))
+        with torch.no_grad():
+            self.logits[choice] = sharpness
+
+    def forward(self, observations):
+        rows = len(observations)
+        return self.logits.expand(rows, 3), torch.zeros(rows, 1)
+
+
+class Memory(torch.nn.Module):
+    """Counts the rows of its life in the state; acts by the count modulo 3."""
+
+    def __init__(self):
+        super().__init__()
+        self.anchor = torch.nn.Parameter(torch.zeros(1))
+        self.lives = []
+
+    def forward(self, observations, state=None, starts=None):
+        rows = len(observations)
+        (count,) = state or (torch.zeros(1, rows, 1),)
+        count = torch.where(starts[None, :, None], 0.0, count) + 1
+        self.lives.append((count[0, :, 0].tolist(), observations[:, 0].tolist()))
+        logits = torch.nn.functional.one_hot(count[0, :, 0].long() % 3, 3) * 1e4
+        return logits, torch.zeros(rows, 1), (count,)
+
+
+def make(*lengths, stats=True, truncate=False, **kwargs):
+    wrap = EpisodeStats if stats else (lambda env: env)
+    creators = [
+        lambda length=length: GymnasiumPufferEnv(env=wrap(Countdown(length, truncate)))
+        for length in lengths
+    ]
+    return vector.make(creators, num_envs=len(lengths), **kwargs)
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+@pytest.mark.parametrize("stats", [False, True])
+def test_every_environment_plays_the_same_number_of_episodes(stats, truncate):
+    with make(1, 2, 50, stats=stats, truncate=truncate) as vecenv:
+        result = evaluate_policy(vecenv, Always(2), episodes=5)
+    assert sorted(result.lengths) == [1, 1, 2, 2, 50, 50]
+    assert sorted(result.returns) == [2.0, 2.0, 4.0, 4.0, 100.0, 100.0]
+    assert result.scores == result.returns
+    assert result.mean == pytest.approx(np.mean(result.returns))
+    assert result.episodes == 6
+
+
+def test_environments_that_reset_in_the_same_step():
+    vecenv = vector.make([lambda: SameStep(1), lambda: SameStep(4)], num_envs=2)
+    with vecenv:
+        result = evaluate_policy(vecenv, Always(1), episodes=8)
+    assert sorted(result.lengths) == [1] * 4 + [4] * 4
+    assert sorted(result.returns) == [1.0] * 4 + [4.0] * 4
+
+
+def test_batches_smaller_than_the_pool_keep_states_apart():
+    policy = Memory()
+    with make(3, 5, 4, 7, batch_size=2) as vecenv:
+        result = evaluate_policy(vecenv, policy, episodes=8)
+    assert sorted(result.lengths) == [3, 3, 4, 4, 5, 5, 7, 7]
+    for counts, observations in policy.lives:
+        # The state counts the rows of a life, the observation the steps: always one apart.
+        assert counts == [steps + 1 for steps in observations]
+
+
+def test_score_comes_from_the_episode_record():
+    with make(1, 3) as vecenv:
+        result = evaluate_policy(vecenv, None, episodes=4, score_key="score")
+    assert sorted(result.scores) == [10.0, 10.0, 30.0, 30.0]
+
+
+def test_unknown_score_names_what_there_is():
+    with make(1) as vecenv, pytest.raises(APIUsageError, match="no 'points'.*episode_return.*score"):
+        evaluate_policy(vecenv, None, episodes=1, score_key="points")
+
+
+def test_no_episodes_are_refused():
+    with make(1) as vecenv, pytest.raises(APIUsageError, match="at least 1, got 0"):
+        evaluate_policy(vecenv, None, episodes=0)
+
+
+def test_greedy_takes_the_mode_and_sampling_does_not():
+    policy = Always(2, sharpness=0.5)
+    with make(4) as vecenv:
+        greedy = evaluate_policy(vecenv, policy, episodes=20, greedy=True)
+        sampled = evaluate_policy(vecenv, policy, episodes=20)
+    assert set(greedy.returns) == {8.0}
+    assert len(set(sampled.returns)) > 2
+
+
+def test_seed_decides_everything_and_global_state_stays():
+    policy = Always(0, sharpness=0.1).train()
+    before = torch.get_rng_state()
+    with make(20, 20) as vecenv:
+        first, again, other = (
+            evaluate_policy(vecenv, policy, episodes=4, seed=seed).returns for seed in (3, 3, 4)
+        )
+    assert first == again != other
+    assert torch.equal(before, torch.get_rng_state())
+    assert policy.training
+
+
+def test_random_actions_are_seeded():
+    with make(30) as vecenv:
+        first, again, other = (
+            evaluate_policy(vecenv, None, episodes=2, seed=seed).returns for seed in (3, 3, 4)
+        )
+    assert first == again != other
+
+
+def test_real_recurrent_policy_plays():
+    config = load_config("squared")
+    with make_vecenv(config, backend="serial", num_envs=4) as vecenv:
+        env = vecenv.driver_env
+        policy = LSTMWrapper(env, Default(env, hidden_size=16), input_size=16, hidden_size=16)
+        result = evaluate_policy(vecenv, policy, episodes=8, score_key="score")
+    assert result.lengths == [3] * 8
+    assert all(0 <= score <= 1 for score in result.scores)
+
+
+def test_interval_covers_the_mean_and_shrinks():
+    rng = np.random.default_rng(0)
+    wide, narrow = (bootstrap_interval(rng.normal(5, 1, size)) for size in (20, 2000))
+    assert wide[0] < 5 < wide[1]
+    assert narrow[1] - narrow[0] == pytest.approx(2 * 1.96 / np.sqrt(2000), rel=0.2)
+    assert bootstrap_interval(np.array([3.0])) == (3.0, 3.0)
+
+
+def test_greedy_actions_of_every_form_of_logits():
+    one = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0]])
+    two = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    normal = torch.distributions.Normal(torch.tensor([[0.5, -1.0], [2.0, 0.0]]), torch.ones(2, 2))
+    assert greedy_actions(one).tolist() == [1, 0]
+    assert greedy_actions([one, two]).tolist() == [[1, 1], [0, 0]]
+    assert greedy_actions(normal).tolist() == [[0.5, -1.0], [2.0, 0.0]]
+    mixed = greedy_actions(MixedLogits([one, two], normal))
+    assert mixed.tolist() == [[1, 1, 0.5, -1.0], [0, 0, 2.0, 0.0]]
+
+
+def test_continuous_actions_stay_within_bounds():
+    config = load_config("pendulum")
+    with make_vecenv(config, backend="serial", num_envs=2, max_episode_steps=5) as vecenv:
+        policy = make_policy(config, vecenv.driver_env)
+        with torch.no_grad():
+            policy.action_head.log_std.fill_(5.0)
+        result = evaluate_policy(vecenv, policy, episodes=2)
+    assert result.lengths == [5, 5]
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "gif"])
+def test_video_has_the_frames_that_were_shown(tmp_path, suffix):
+    path = tmp_path / "new" / f"film.{suffix}"
+    with VideoWriter(path, fps=10) as video:
+        for step in range(7):
+            frame = np.full((31, 45, 3), 30 * step, np.uint8)  # odd sizes, as codecs dislike
+            video.show(frame)
+    frames = list(imageio.get_reader(path).iter_data())
+    assert len(frames) == video.frames == 7
+    assert frames[0].shape[:2] == (32, 46)
+    assert abs(int(frames[6][5, 5, 0]) - 180) < 12
+
+
+def test_text_frames_can_be_filmed(tmp_path):
+    path = tmp_path / "text.mp4"
+    with make(3) as vecenv, VideoWriter(path) as video:
+        evaluate_policy(vecenv, None, 2, on_step=lambda: video.show(vecenv.render()))
+    frames = list(imageio.get_reader(path).iter_data())
+    assert len(frames) == video.frames == 2 * (1 + 3)  # each episode's first row and its steps
+    assert frames[0].max() > 100
+
+
+def test_wrong_frames_are_refused(tmp_path):
+    with (
+        VideoWriter(tmp_path / "a.mp4") as video,
+        pytest.raises(APIUsageError, match=r"uint8.*shape \(4, 4\).*float64"),
+    ):
+        video.show(np.zeros((4, 4)))
+
+
+def test_missing_encoder_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    with pytest.raises(EnvironmentSetupError, match=r"pip install 'pufferlib\[video\]'"):
+        VideoWriter(tmp_path / "a.mp4")
+
+
+def test_ansi_colours_are_understood():
+    text = "a\x1b[1;31mb\x1b[0m\x1b[7mc\x1b[27;48;5;196md\x1b[38;2;1;2;3me\x1b[2Kf\n\x1b[95mg\n"
+    (a, b, c, d, e, f), (g,) = parse_ansi(text)
+    assert "".join(character for character, _ in (a, b, c, d, e, f, g)) == "abcdefg"
+    assert b[1].colors()[0] == PALETTE[9]  # bold red is bright
+    assert c[1].colors() == a[1].colors()[::-1]
+    assert d[1].colors()[1] == (255, 0, 0)
+    assert e[1].colors() == ((1, 2, 3), (255, 0, 0)) == f[1].colors()
+    assert g[1].colors()[0] == PALETTE[13]
+
+
+def test_text_becomes_a_monospaced_picture():
+    picture = text_image("ab\n\x1b[41m \x1b[0mé∀")
+    height, width = picture.shape[0] // 2, picture.shape[1] // 3
+    assert picture.dtype == np.uint8
+    assert (picture[height:, :width] == PALETTE[1]).all()
+    assert picture[:height, :width].any()
+    assert not picture[:height, 2 * width :].any()  # the first line has two characters
+
+
+def test_terminal_frames_are_drawn_over_each_other_at_the_frame_rate():
+    import io
+
+    stream, naps = io.StringIO(), []
+    player = TerminalPlayer(fps=0.01, stream=stream, sleep=naps.append)
+    player.show("one\ntwo\n")
+    player.show(np.zeros((4, 3, 3), np.uint8))
+    text = stream.getvalue()
+    assert text.startswith("\x1b[2J\x1b[Hone\x1b[K\ntwo\x1b[K\n")
+    assert text.count("\x1b[H") == 2
+    assert text.count("▀") == 2 * 3
+    assert naps == [pytest.approx(100, rel=0.01)]
