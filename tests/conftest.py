@@ -1,0 +1,26 @@
+"""What all tests share."""
+
+import importlib.util
+import os
+
+import hypothesis
+import pytest
+
+# No deadline: a busy machine is no failure. In CI the same examples every time.
+hypothesis.settings.register_profile("default", deadline=None, max_examples=60)
+hypothesis.settings.register_profile(
+    "ci", parent=hypothesis.settings.get_profile("default"), derandomize=True
+)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def requires():
+    """A function that skips a test without an optional package; in CI the package must be there."""
+
+    def require(package):
+        if importlib.util.find_spec(package) is None:
+            message = f"{package} is not installed"
+            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+
+    return require
