@@ -14,9 +14,7 @@ the single steps in `.loop`.
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,7 @@ from pufferlib.trainer.loop import (
     send,
     store,
 )
+from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
 from pufferlib.trainer.statistics import Statistics, Tally
 
@@ -65,14 +64,14 @@ def create(
     run_dir: str | Path | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> Trainer:
-    """Set up a training run. Seeds the global random generators; touches no file.
+    """Set up a training run. Seeds the global random generators.
 
     Args:
         config: how to learn.
         vecenv: from `pufferlib.vector.make`; it is closed by `close`.
         policy: a module with `forward(x) -> (logits, value)`, or the recurrent interface of
             `pufferlib.models.LSTMWrapper`. It is moved to the device and trained in place.
-        run_dir: where checkpoints go; by default a new directory in `config.data_dir`.
+        run_dir: where checkpoints go; by default a directory is made in `config.data_dir`.
         record: what checkpoints say about the run beside its weights (JSON-able; `env_name` is
             the key of the environment's name). By default the training configuration.
 
@@ -104,7 +103,7 @@ def create(
         experience=experience,
         states=RecurrentStates(vecenv.num_agents, experience.num_slots) if recurrent else None,
         native_dtype=nativize_dtype(vecenv.emulated),
-        run_dir=Path(run_dir) if run_dir else _new_run_dir(config, record),
+        run_dir=Path(run_dir or new_run_dir(config.data_dir, record.get("env_name") or "run")),
         record=record,
         tally=Tally(getattr(vecenv.driver_env, "possible_agents", ())),
     )
@@ -199,10 +198,3 @@ def load_checkpoint(trainer: Trainer, path: str | Path) -> None:
 def close(trainer: Trainer) -> None:
     """Close the environments. Saves nothing."""
     trainer.vecenv.close()
-
-
-def _new_run_dir(config: TrainConfig, record: Mapping[str, Any]) -> Path:
-    """A name that sorts by time and does not clash; the directory is made when it is needed."""
-    name = str(record.get("env_name") or "run").replace("/", "-")
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return Path(config.data_dir) / f"{name}-{stamp}-{secrets.token_hex(2)}"

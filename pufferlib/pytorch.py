@@ -129,7 +129,7 @@ def _nativize_leaf(observations: Tensor, leaf: NativeLeaf) -> Tensor:
     columns = observations[..., leaf.offset : leaf.offset + leaf.delta]
     if leaf.dtype != leaf.row_dtype:
         columns = columns.view(leaf.dtype)
-    return columns.view(*observations.shape[:-1], *leaf.shape)
+    return columns.view((*observations.shape[:-1], *leaf.shape))
 
 
 def layer_init(layer: Any, std: float = math.sqrt(2), bias_const: float = 0.0) -> Any:
