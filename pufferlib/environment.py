@@ -52,7 +52,7 @@ class PufferEnv(ABC):
     final_observations: NDArray[Any] | None
 
     def __init__(self) -> None:
-        _check_contract(self)
+        check_contract(self)
         final = self.autoreset_mode == AutoresetMode.SAME_STEP
         self.bind(
             Buffers.allocate(
@@ -83,7 +83,13 @@ class PufferEnv(ABC):
         """Free what the environment holds."""
 
 
-def _check_contract(env: PufferEnv) -> None:
+def check_contract(env: Any) -> None:
+    """Raise unless the attributes that every environment of the native contract has are right.
+
+    Raises:
+        APIUsageError: one is missing or has an impossible value.
+        SpaceError: a space is not flat.
+    """
     for name in ("single_observation_space", "single_action_space", "num_agents"):
         if not hasattr(env, name):
             raise APIUsageError(

@@ -223,7 +223,8 @@ class PettingZooRows:
         self._unchecked = True
         # Flagged as ended but still listed by the environment: absent until it takes them away.
         self._lingering: set[Any] = set()
-        buffers.masks[:] = True  # so that the first reset zeroes the rows of absent agents
+        buffers.observations.fill(0)  # absent agents, and a struct's padding
+        buffers.masks[:] = True
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
         """Write the first rows of an episode."""

@@ -154,6 +154,7 @@ class GymnasiumRows:
         self._checking = env.check != "never"
         self._unchecked = True  # until the first step has been checked
         self._ended = True
+        buffers.observations.fill(0)  # a struct's padding is never written again
         buffers.masks[:] = True
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
