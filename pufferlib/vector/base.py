@@ -61,13 +61,21 @@ class DriverEnv:
             raise AttributeError(name)
         return vecenv.get_attr(name, indices=[0])[0]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A policy that keeps its driver_env can be pickled and copied; the vecenv stays behind.
+        return self.__dict__ | {"_vecenv": _no_vecenv}
+
+
+def _no_vecenv() -> None:
+    """Takes the place of the reference to a vecenv in a copy."""
+
 
 class VecEnv(ABC):
     """`num_envs` environments, whose agents are rows of one set of buffers.
 
     The arrays that `recv`, `step` and `reset` return are views of the buffers, on every backend:
-    the next result for the same rows overwrites them. Copy what you keep, or pass `copy=True` to
-    `make`. Infos are snapshots.
+    from the next `send` or reset on, the rows' next result overwrites them. Copy what you keep, or
+    pass `copy=True` to `make`. Infos are snapshots.
 
     Attributes:
         num_envs: environments.
@@ -196,6 +204,7 @@ class VecEnv(ABC):
         Raises:
             APIUsageError: there is no batch without actions.
             SpaceError: the actions' shape or dtype does not fit.
+            WorkerError: as in `recv`, where the backend steps at once (`Serial`).
         """
         if self._state is not State.READY:
             raise APIUsageError(f"send() came out of order: {self._state.value}")
@@ -283,23 +292,25 @@ class VecEnv(ABC):
             return [None] * self.num_envs
         if isinstance(seed, int | np.integer):
             return list(spread_seed(int(seed), self.num_envs))
-        seeds: list[int | None] = [int(s) for s in seed]
-        if len(seeds) != self.num_envs:
+        seeds = [int(s) for s in seed]
+        if len(seeds) != self.num_envs or min(seeds) < 0:
             raise APIUsageError(
-                f"seed: expected an int or {self.num_envs} seeds, one per environment, got "
-                f"{len(seeds)}"
+                f"seed: expected an int or {self.num_envs} seeds of at least 0, one per "
+                f"environment, got {len(seeds)}: {seeds!r:.200}"
             )
-        return seeds
+        return list(seeds)
 
     def _as_actions(self, actions: Any) -> NDArray[Any]:
         array: NDArray[Any] = np.asarray(actions)
-        if array.shape != self._action_shape:
-            if array.size != np.prod(self._action_shape):
+        expected = self._action_shape
+        if array.shape != expected:
+            # Only the rank within a row may differ: rows of another number would be mixed up.
+            if array.shape[:1] != expected[:1] or array.size != np.prod(expected):
                 raise SpaceError(
-                    f"actions: expected shape {self._action_shape}, one row per agent of the last "
-                    f"batch, got {array.shape}"
+                    f"actions: expected shape {expected}, one row per agent of the last batch, got "
+                    f"{array.shape}"
                 )
-            array = array.reshape(self._action_shape)
+            array = array.reshape(expected)
         if array.dtype != self._action_dtype and not np.can_cast(
             array.dtype, self._action_dtype, "same_kind"
         ):

@@ -11,7 +11,10 @@ from pufferlib.vector.base import Creator, VecEnv
 from pufferlib.vector.multiprocessing import Multiprocessing
 from pufferlib.vector.serial import Serial
 
-BACKENDS: dict[str, type[VecEnv]] = {"serial": Serial, "multiprocessing": Multiprocessing}
+BACKENDS: dict[str, type[Serial | Multiprocessing]] = {
+    "serial": Serial,
+    "multiprocessing": Multiprocessing,
+}
 
 
 def make(
@@ -61,15 +64,16 @@ def make(
         raise APIUsageError(f"backend: expected Serial or Multiprocessing, got {backend!r}")
     if seed is not None and (isinstance(seed, bool) or int(seed) != seed or seed < 0):
         raise APIUsageError(f"seed: expected an int of at least 0, or None, got {seed!r}")
-    return backend(
-        creators,  # type: ignore[arg-type]
+    make_backend: Callable[..., VecEnv] = backend  # all take these, whatever their base says
+    return make_backend(
+        creators,
         num_workers=num_workers,
         batch_size=batch_size,
         zero_copy=zero_copy,
         seed=None if seed is None else int(seed),
         context=context,
         copy=copy,
-    )  # type: ignore[call-arg]
+    )
 
 
 def _creators(creators: Any, args: Any, kwargs: Any, num_envs: int) -> list[Creator]:
@@ -85,8 +89,8 @@ def _creators(creators: Any, args: Any, kwargs: Any, num_envs: int) -> list[Crea
     for name, given in (("creators", creators), ("env_args", args), ("env_kwargs", kwargs)):
         if isinstance(given, Mapping) or len(given) != num_envs:
             raise APIUsageError(
-                f"{name}: expected a list of num_envs={num_envs} entries beside a list of creators, "
-                f"got {given!r:.200}"
+                f"{name}: expected a list of num_envs={num_envs} entries beside a list of "
+                f"creators, got {given!r:.200}"
             )
     for creator, some_args, some_kwargs in zip(creators, args, kwargs, strict=True):
         _check_arguments(creator, some_args, some_kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ class EnvGroup:
         try:
             self._create(creators)
         except BaseException:
-            self.close()
+            with contextlib.suppress(WorkerError):  # the first error is the one to see
+                self.close()
             raise
 
     def _create(self, creators: Sequence[Callable[[], Any]]) -> None:
@@ -98,7 +100,8 @@ class EnvGroup:
             except Exception as error:
                 raise self._failure("its constructor", i, error) from error
             other = describe(self.envs[-1], self.first_index + i)
-            self.description = other if i == 0 else self.description
+            if i == 0:
+                self.description = other
             require_equal(self.description, other, self.first_index + i)
 
     def bind(self, buffers: Buffers) -> None:
@@ -190,4 +193,3 @@ def _layers(env: Any) -> Iterator[Any]:
         yield env
         attributes = getattr(env, "__dict__", {})
         env = attributes.get("env", attributes.get("aec_env"))
-

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy as copying
+import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
+from pufferlib.exceptions import WorkerError
 from pufferlib.vector.base import Creator, Infos, State, VecEnv
 from pufferlib.vector.group import EnvGroup, require_equal
 from pufferlib.vector.sizes import Sizes
@@ -43,7 +46,8 @@ class Serial(VecEnv):
                 self._groups.append(group)
                 require_equal(self._groups[0].description, group.description, start)
         except BaseException:
-            self._close()
+            with contextlib.suppress(WorkerError):  # the first error is the one to see
+                self._close()
             raise
         description = self._groups[0].description
         super().__init__(description, sizes.num_envs, sizes.batch_size, seed, copy)
@@ -58,7 +62,7 @@ class Serial(VecEnv):
         for group, rows in zip(self._groups, self._rows, strict=True):
             group.bind(rows)
         self._batch_size = sizes.batch_size
-        self._pending: deque[tuple[int, Callable[[], Infos]]] = deque()
+        self._pending: deque[tuple[int, Infos]] = deque()
         self._current = 0
 
     def _start_reset(
@@ -67,38 +71,31 @@ class Serial(VecEnv):
         size = self._batch_size
         self._pending.clear()
         for i, group in enumerate(self._groups):
-            self._pending.append((i, self._resetting(group, seeds[i * size :][:size], options)))
-
-    @staticmethod
-    def _resetting(
-        group: EnvGroup, seeds: list[int | None], options: dict[str, Any] | None
-    ) -> Callable[[], Infos]:
-        return lambda: group.reset(seeds, options)
+            mine = seeds[i * size : (i + 1) * size]
+            self._run(i, functools.partial(group.reset, mine, options))
 
     def _start_step(self, actions: NDArray[Any]) -> None:
         self._rows[self._current].actions[...] = actions
-        self._pending.append((self._current, self._groups[self._current].step))
+        self._run(self._current, self._groups[self._current].step)
 
-    def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
-        self._current, work = self._pending.popleft()
+    def _run(self, i: int, work: Callable[[], Infos]) -> None:
+        """Do it now, as a worker would by the time anybody looks."""
         try:
             infos = work()
-        except Exception:
+        except BaseException:
             self._abandon()
             raise
-        return (
-            self._rows[self._current],
-            copying.deepcopy(infos) if infos else infos,
-            self._env_ids[self._current],
-        )
+        self._pending.append((i, copying.deepcopy(infos) if infos else infos))
+
+    def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
+        self._current, infos = self._pending.popleft()
+        return self._rows[self._current], infos, self._env_ids[self._current]
 
     def _abandon(self) -> None:
         """Close after a failure, which is the error that the caller should see."""
         self._state = State.CLOSED
-        try:
+        with contextlib.suppress(Exception):  # a broken environment may also fail to close
             self._close()
-        except Exception:  # noqa: S110 - a broken environment may also fail to close
-            pass
 
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         group, i = divmod(index, self._batch_size)

@@ -1,4 +1,4 @@
-"""Memory and flags that the driver and its workers share."""
+"""Memory, flags and semaphores that the driver and its workers share."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from multiprocessing.synchronize import Semaphore
 
 from pufferlib.buffers import ALIGNMENT, Buffers, Layout
@@ -20,16 +22,16 @@ PATIENCE = 0.2
 yield_core: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
 
 
-class Status:
-    """What a worker's status byte says; the driver sets it back to BUSY."""
-
-    BUSY, DONE, HAS_MESSAGE = range(3)
-
-
 class Command:
     """What a worker's command byte asks for."""
 
     STEP, RESET, CALL, CLOSE = range(4)
+
+
+class Status:
+    """What a worker's status byte says. HAS_MESSAGE and FAILED: the pipe holds more."""
+
+    BUSY, DONE, HAS_MESSAGE, FAILED = range(4)
 
 
 def acquire(semaphore: Semaphore, on_idle: Callable[[], None]) -> None:
@@ -72,22 +74,64 @@ def create_block(nbytes: int) -> int:
 
 
 class SharedBlock:
-    """One mapping with a command byte and a status byte per worker, and all rows.
+    """One mapping with a line of flags per worker, and all rows.
 
     Args:
         fd: of `create_block`, at least `SharedBlock.nbytes(...)` long.
+
+    Attributes:
+        commands, statuses: a byte per worker.
+        finished: a byte per team, set by the team's last worker and cleared by the driver.
+        buffers: the rows.
     """
 
     def __init__(self, fd: int, layout: Layout, num_workers: int) -> None:
         self.memory = mmap.mmap(fd, self.nbytes(layout, num_workers))
         view = memoryview(self.memory)
-        control = num_workers * ALIGNMENT
-        # A cache line each, so that workers do not slow each other down.
-        self.commands = view[:control:ALIGNMENT]
-        self.statuses = view[control : 2 * control : ALIGNMENT]
-        self.buffers: Buffers = layout.map(view[2 * control :])
+        flags = num_workers * ALIGNMENT
+        # A cache line for each worker, so that they do not slow each other down.
+        self.commands = view[:flags:ALIGNMENT]
+        self.statuses = view[1:flags:ALIGNMENT]
+        self.finished = view[flags : 2 * flags : ALIGNMENT]
+        self.buffers: Buffers = layout.map(view[2 * flags :])
 
     @staticmethod
     def nbytes(layout: Layout, num_workers: int) -> int:
         """Bytes that a block needs."""
         return 2 * num_workers * ALIGNMENT + layout.nbytes
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The semaphores of one worker.
+
+    Attributes:
+        go: one token per command to this worker.
+        ready: the driver's, one token per team that has finished.
+        others: holds `team_size - 1` tokens. A worker that finishes takes one; who finds none is
+            the last of its team and puts them back, so that the driver is woken once per team
+            and not by every worker.
+    """
+
+    go: Semaphore
+    ready: Semaphore
+    others: Semaphore
+    team_size: int
+
+    @classmethod
+    def create(cls, context: BaseContext, num_workers: int, team_size: int) -> list[Signals]:
+        """Those of `num_workers` workers, in teams of `team_size` neighbours."""
+        ready = context.Semaphore(0)
+        others = [context.Semaphore(team_size - 1) for _ in range(num_workers // team_size)]
+        return [
+            cls(context.Semaphore(0), ready, others[worker // team_size], team_size)
+            for worker in range(num_workers)
+        ]
+
+    def is_last_of_team(self) -> bool:
+        """Whether all others have finished; to be asked once per command."""
+        if self.others.acquire(False):
+            return False
+        for _ in range(self.team_size - 1):
+            self.others.release()
+        return True

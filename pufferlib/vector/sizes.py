@@ -14,8 +14,10 @@ from pufferlib.exceptions import APIUsageError
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers that fit each other: `num_envs` is a multiple of `num_workers`, `batch_size` a
-    multiple of `envs_per_worker`."""
+    """Numbers that fit each other.
+
+    `num_envs` is a multiple of `num_workers`, `batch_size` a multiple of `envs_per_worker`.
+    """
 
     num_envs: int
     num_workers: int
@@ -111,7 +113,7 @@ def _resolve_workers(num_envs: int, num_workers: int | str | None, batch_size: i
         warnings.warn(
             f"num_workers={num_workers} is more than the {cores} cores this process may use; it "
             "works, but num_workers='auto' is likely faster",
-            stacklevel=6,
+            stacklevel=5,
         )
     return num_workers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import sys
@@ -13,7 +14,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, reduction
-from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 import cloudpickle
@@ -22,7 +22,7 @@ import numpy as np
 from pufferlib.buffers import Layout
 from pufferlib.exceptions import APIUsageError, WorkerError
 from pufferlib.vector.group import Description, EnvGroup
-from pufferlib.vector.shared import Command, SharedBlock, Status, acquire
+from pufferlib.vector.shared import Command, SharedBlock, Signals, Status, acquire
 
 # Native libraries would start a thread per core in every worker.
 THREAD_VARIABLES = (
@@ -52,8 +52,8 @@ class Plan:
             return _load_plan, (cloudpickle.dumps(tuple(self.__dict__.values())),)
         except Exception as error:
             raise APIUsageError(
-                f"the environment creator cannot be pickled for another process: {error}; define it "
-                "at module level, or use context='fork'"
+                f"the environment creator cannot be pickled for another process: {error}; define "
+                "it at module level, or use context='fork'"
             ) from error
 
 
@@ -61,11 +61,11 @@ def _load_plan(data: bytes) -> Plan:
     return Plan(*cloudpickle.loads(data))
 
 
-class Orphaned(Exception):
+class OrphanedError(Exception):
     """The driver has gone."""
 
 
-def work(plan: Plan, pipe: connection.Connection, go: Semaphore, ready: Semaphore) -> None:
+def work(plan: Plan, pipe: connection.Connection, signals: Signals) -> None:
     """Make environments, describe them, then obey the driver until it says or is no more."""
     _become_worker()
     seed_globals(plan.seed, plan.worker)
@@ -75,8 +75,10 @@ def work(plan: Plan, pipe: connection.Connection, go: Semaphore, ready: Semaphor
         pipe.send(_error_message(error))
         return
     try:
-        _Session(plan, group, pipe, go, ready).run()
-    except (Orphaned, EOFError, BrokenPipeError, ConnectionResetError):
+        _Session(plan, group, pipe, signals).run()
+    except (OrphanedError, EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
         group.close()
 
 
@@ -122,7 +124,7 @@ def seed_globals(seed: int | Sequence[int] | None, worker: int) -> None:
         sys.modules["torch"].manual_seed(words[2])
 
 
-def _error_message(error: BaseException) -> tuple[str, str, str]:
+def _error_message(error: BaseException) -> tuple[Any, ...]:
     """What the driver raises: kind, text; the traceback is in the text already or is added."""
     if isinstance(error, WorkerError | APIUsageError):
         return "error", type(error).__name__, str(error)
@@ -130,18 +132,31 @@ def _error_message(error: BaseException) -> tuple[str, str, str]:
     return "error", "WorkerError", f"{type(error).__name__}: {error}\n{text}"
 
 
+def _raised(error: Exception) -> tuple[Any, ...]:
+    """The exception itself, with this traceback as a note, if it can be pickled; else its text."""
+    error.add_note("in the worker process:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(_dumps(error))
+    except Exception:
+        return _error_message(error)
+    return "raised", error
+
+
+def _dumps(message: Any) -> bytes:
+    """Plain pickle where that is enough: it is many times faster than cloudpickle."""
+    try:
+        return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        return cloudpickle.dumps(message)
+
+
 class _Session:
     """One worker after its environments were made."""
 
     def __init__(
-        self,
-        plan: Plan,
-        group: EnvGroup,
-        pipe: connection.Connection,
-        go: Semaphore,
-        ready: Semaphore,
+        self, plan: Plan, group: EnvGroup, pipe: connection.Connection, signals: Signals
     ) -> None:
-        self.plan, self.group, self.pipe, self.go, self.ready = plan, group, pipe, go, ready
+        self.plan, self.group, self.pipe, self.signals = plan, group, pipe, signals
 
     def run(self) -> None:
         """Describe, map the shared memory, then obey."""
@@ -154,7 +169,9 @@ class _Session:
             self._close()
             return
         fd = reduction.recv_handle(self.pipe)
-        block = SharedBlock(fd, block_layout(description, self.plan.num_envs), self.plan.num_workers)
+        block = SharedBlock(
+            fd, block_layout(description, self.plan.num_envs), self.plan.num_workers
+        )
         os.close(fd)
         rows = len(self.group.envs) * description.num_agents
         start = self.plan.worker * rows
@@ -162,54 +179,62 @@ class _Session:
         self._obey(block)
 
     def _obey(self, block: SharedBlock) -> None:
-        worker, go, ready = self.plan.worker, self.go, self.ready
+        worker, signals = self.plan.worker, self.signals
+        commands, statuses, check_driver = block.commands, block.statuses, self._check_driver
+        team, go, ready = worker // signals.team_size, signals.go, signals.ready
         while True:
-            acquire(go, self._check_driver)
-            command = block.commands[worker]
+            acquire(go, check_driver)
+            command = commands[worker]
             if command == Command.CLOSE:
                 self._close()
                 return
             if command == Command.CALL:
                 self._answer()
                 continue
-            message = self._simulate(command)
-            block.statuses[worker] = Status.DONE if message is None else Status.HAS_MESSAGE
-            ready.release()
+            status, message = self._simulate(command)
+            statuses[worker] = status
+            if signals.is_last_of_team():
+                block.finished[team] = True
+                ready.release()
             if message is not None:
                 # After the release: the driver reads while we write, however long the message.
                 self._send(message)
 
-    def _simulate(self, command: int) -> Any:
-        """Step or reset; what there is to tell, or None."""
+    def _simulate(self, command: int) -> tuple[int, Any]:
+        """Step or reset; a status and what there is to tell, or None."""
         try:
-            if command == Command.STEP:
-                infos = self.group.step()
-            else:
-                seeds, base, options = cloudpickle.loads(self.pipe.recv_bytes())
-                if base is not None:
-                    seed_globals(base, self.plan.worker)
-                infos = self.group.reset(seeds, options)
+            infos = self.group.step() if command == Command.STEP else self._reset()
         except (EOFError, ConnectionResetError):
             raise
         except Exception as error:
-            return _error_message(error)
-        return ("infos", infos) if infos else None
+            return Status.FAILED, _error_message(error)
+        return (Status.HAS_MESSAGE, ("infos", infos)) if infos else (Status.DONE, None)
+
+    def _reset(self) -> list[dict[str, Any]]:
+        seeds, base, options = cloudpickle.loads(self.pipe.recv_bytes())
+        if base is not None:
+            seed_globals(base, self.plan.worker)
+        return self.group.reset(seeds, options)
 
     def _answer(self) -> None:
         try:
             i, verb, args, kwargs = cloudpickle.loads(self.pipe.recv_bytes())
             message = ("result", getattr(self.group, verb)(i, *args, **kwargs))
         except Exception as error:
-            message = ("raised", error)  # type: ignore[assignment]
+            message = _raised(error)
         self._send(message)
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: tuple[Any, ...]) -> None:
         try:
-            data = cloudpickle.dumps(message)
+            data = _dumps(message)
         except Exception as error:
-            data = cloudpickle.dumps(
-                ("error", "WorkerError", f"{message[0]} cannot be sent to the driver: {error}")
+            text = (
+                f"{message[0]} of environments {self.group.first_index} to "
+                f"{self.group.first_index + len(self.group.envs) - 1} cannot be pickled for the "
+                f"driver: {type(error).__name__}: {error}; return plain data, or use "
+                "backend=Serial"
             )
+            data = _dumps(("error", "WorkerError", text))
         self.pipe.send_bytes(data)
 
     def _close(self) -> None:
@@ -220,7 +245,7 @@ class _Session:
 
     def _check_driver(self) -> None:
         if _is_orphan():
-            raise Orphaned
+            raise OrphanedError
 
 
 def block_layout(description: Description, num_envs: int) -> Layout:

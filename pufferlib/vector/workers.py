@@ -1,0 +1,349 @@
+"""The driver's side of the worker processes: their commands, results, and life and death."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection, reduction, util
+from multiprocessing.context import BaseContext
+from multiprocessing.synchronize import Semaphore
+from typing import Any
+
+import cloudpickle
+
+from pufferlib import exceptions
+from pufferlib.exceptions import WorkerError
+from pufferlib.vector.base import Creator, Infos
+from pufferlib.vector.group import Description, require_equal
+from pufferlib.vector.shared import (
+    PATIENCE,
+    Command,
+    SharedBlock,
+    Signals,
+    Status,
+    acquire,
+    create_block,
+)
+from pufferlib.vector.sizes import Sizes
+from pufferlib.vector.worker import Plan, block_layout, work
+
+# Seconds that environments get to close before their process is killed, and after a failure, when
+# somebody waits for the error.
+CLOSE_TIMEOUT = 5.0
+FAILURE_TIMEOUT = 1.0
+
+
+class Team:
+    """Neighbouring workers that are commanded together and whose rows make one unit of a batch."""
+
+    def __init__(self, index: int, size: int, block: SharedBlock, signals: list[Signals]) -> None:
+        self.index = index
+        self.workers = range(index * size, (index + 1) * size)
+        part = slice(self.workers.start, self.workers.stop)
+        self.commands, self.statuses = block.commands[part], block.statuses[part]
+        self.releases: list[Callable[[], None]] = [s.go.release for s in signals[part]]
+        self.all_step = bytes([Command.STEP] * size)
+        self.all_busy = bytes([Status.BUSY] * size)
+        self.all_done = bytes([Status.DONE] * size)
+
+
+class Workers:
+    """The processes, in teams of `team_size` neighbours, and which teams are busy.
+
+    Raises:
+        WorkerError: an environment's constructor raised, or a process died while starting.
+        APIUsageError: environments differ, or do not speak the contract.
+    """
+
+    def __init__(
+        self,
+        creators: Sequence[Creator],
+        sizes: Sizes,
+        team_size: int,
+        seed: int | None,
+        context: BaseContext,
+    ) -> None:
+        self.sizes = sizes
+        self._signals = Signals.create(context, sizes.num_workers, team_size)
+        self._ready: Semaphore = self._signals[0].ready
+        self._pipes: list[connection.Connection] = []
+        self._processes: list[Any] = []
+        # Teams with a command whose result has not been collected, oldest command first.
+        self._busy: dict[int, Team] = {}
+        # Infos that had to be read before their batch was due.
+        self._early: dict[int, Any] = {}
+        self._next_check = 0.0
+        # Runs at interpreter exit before multiprocessing joins its children, or when we are freed.
+        self._ending = _Ending(self._processes, self._pipes, [s.go for s in self._signals])
+        self._finalizer = util.Finalize(self, self._ending.run, exitpriority=100)
+        try:
+            self._start(creators, seed, context)
+            self.description = self._describe()
+            self._share_memory(team_size)
+        except BaseException:
+            self.close(FAILURE_TIMEOUT)
+            raise
+
+    def _start(self, creators: Sequence[Creator], seed: int | None, context: BaseContext) -> None:
+        sizes, size = self.sizes, self.sizes.envs_per_worker
+        for worker in range(sizes.num_workers):
+            first = worker * size
+            mine = creators[first : first + size]
+            plan = Plan(mine, worker, first, sizes.num_workers, sizes.num_envs, seed)
+            pipe, theirs = context.Pipe()
+            process = context.Process(  # type: ignore[attr-defined]
+                target=work,
+                args=(plan, theirs, self._signals[worker]),
+                name=f"pufferlib-worker-{worker}",
+                daemon=True,
+            )
+            self._pipes.append(pipe)
+            try:
+                process.start()
+                self._processes.append(process)
+            finally:
+                theirs.close()  # so that the pipe ends with the worker
+
+    def _describe(self) -> Description:
+        descriptions = []
+        for worker in range(self.sizes.num_workers):
+            message = self._read(worker, "while making its environments")
+            if message[0] == "error":
+                raise to_error(*message[1:])
+            descriptions.append(message[1])
+            require_equal(descriptions[0], message[1], worker * self.sizes.envs_per_worker)
+        return descriptions[0]
+
+    def _share_memory(self, team_size: int) -> None:
+        layout = block_layout(self.description, self.sizes.num_envs)
+        fd = create_block(SharedBlock.nbytes(layout, self.sizes.num_workers))
+        block = SharedBlock(fd, layout, self.sizes.num_workers)
+        self.buffers = block.buffers
+        self._commands = self._ending.commands = block.commands
+        self._statuses, self._finished = block.statuses, block.finished
+        count = self.sizes.num_workers // team_size
+        self.teams = [Team(i, team_size, block, self._signals) for i in range(count)]
+        try:
+            for worker, pipe in enumerate(self._pipes):
+                with self._naming_the_dead(worker, "before it was given its memory"):
+                    pipe.send("memory")
+                    reduction.send_handle(pipe, fd, self._processes[worker].pid)
+        finally:
+            os.close(fd)
+
+    # -- commands and results ----------------------------------------------------------------
+
+    def step(self, team: Team) -> None:
+        """Let `team` step; its result must be collected before its next command."""
+        self._mark_busy(team)
+        team.commands[:] = team.all_step
+        for release in team.releases:
+            release()
+
+    def reset(self, team: Team, payloads: Sequence[Any]) -> None:
+        """Let `team` reset, with a payload for each of its workers."""
+        self._mark_busy(team)
+        for worker, payload in zip(team.workers, payloads, strict=True):
+            self._post(worker, Command.RESET, payload)
+
+    def _mark_busy(self, team: Team) -> None:
+        self._busy[team.index] = team
+        self._finished[team.index] = False
+        team.statuses[:] = team.all_busy
+
+    def _post(self, worker: int, command: int, payload: Any) -> None:
+        self._commands[worker] = command
+        self._signals[worker].go.release()
+        with self._naming_the_dead(worker, "before its next command"):
+            self._pipes[worker].send_bytes(cloudpickle.dumps(payload))
+
+    def wait(self, count: int) -> list[Team]:
+        """The first `count` teams that have finished.
+
+        Raises:
+            WorkerError: a busy worker died or failed.
+        """
+        finished, busy = self._finished, self._busy
+        if len(busy) > count:
+            self._check_now_and_then()
+        while True:
+            teams = [team for team in busy.values() if finished[team.index]]
+            if len(teams) >= count:
+                return teams[:count]
+            acquire(self._ready, self._check_alive)
+
+    def collect(self, teams: Sequence[Team]) -> Infos:
+        """The infos of finished `teams`, which may be commanded again afterwards.
+
+        Raises:
+            WorkerError: one of their workers failed.
+        """
+        infos: Infos = []
+        for team in teams:
+            # The token of its end, if `wait` did not need it. A flag is set before its token, so
+            # taking another team's is as good: `wait` looks at the flags first.
+            self._ready.acquire(False)
+            if team.statuses != team.all_done:
+                for worker in team.workers:
+                    infos += self._infos(worker)
+            del self._busy[team.index]
+        return infos
+
+    def drain(self) -> None:
+        """Wait for all that is in flight and drop it."""
+        while self._busy:
+            self.collect(self.wait(1))
+
+    def _infos(self, worker: int) -> Infos:
+        if self._statuses[worker] == Status.DONE:
+            return []
+        kind, *content = self._early.pop(worker, None) or self._read(worker, "while it sent infos")
+        self._statuses[worker] = Status.DONE
+        if kind == "error":
+            raise to_error(*content)
+        return content[0]
+
+    def ask(self, worker: int, request: Any) -> Any:
+        """The answer to a call on one of `worker`'s environments, once it is not busy.
+
+        Raises:
+            WorkerError: the worker died.
+        """
+        self._await_idle(worker)
+        if self._has_unread(worker) and worker not in self._early:
+            self._early[worker] = self._read(worker, "while it sent infos")
+        self._post(worker, Command.CALL, request)
+        return self._read(worker, "during a call")
+
+    def _await_idle(self, worker: int) -> None:
+        """Calls are rare, so this only looks now and then and leaves the semaphore to `wait`."""
+        team_busy = any(worker in team.workers for team in self._busy.values())
+        while team_busy and self._statuses[worker] == Status.BUSY:
+            self._require_alive(worker, "while it was busy")
+            time.sleep(0.0005)
+
+    def _has_unread(self, worker: int) -> bool:
+        return self._statuses[worker] in (Status.HAS_MESSAGE, Status.FAILED)
+
+    # -- life and death ----------------------------------------------------------------------
+
+    def _check_now_and_then(self) -> None:
+        """A pool goes on without a dead worker, so look even if nobody waits for it."""
+        now = time.monotonic()
+        if now > self._next_check:
+            self._next_check = now + 1.0
+            self._check_alive()
+
+    def _check_alive(self) -> None:
+        """Raise for a worker that died or failed, without waiting for the rest of its team."""
+        for team in self._busy.values():
+            for worker in team.workers:
+                status = self._statuses[worker]
+                if status == Status.BUSY:
+                    self._require_alive(worker, "while it was busy")
+                elif status == Status.FAILED:
+                    self._infos(worker)
+
+    def _require_alive(self, worker: int, when: str) -> None:
+        # In this order: a worker may finish and then be killed.
+        if not self._processes[worker].is_alive() and self._statuses[worker] == Status.BUSY:
+            raise self._death(worker, when)
+
+    def _death(self, worker: int, when: str) -> WorkerError:
+        process = self._processes[worker]
+        process.join(1)
+        size = self.sizes.envs_per_worker
+        first, last = worker * size, (worker + 1) * size - 1
+        envs = f"environment {first}" if size == 1 else f"environments {first} to {last}"
+        return WorkerError(
+            f"worker {worker} ({envs}) died {when}: {_describe_exit(process.exitcode)}"
+        )
+
+    @contextlib.contextmanager
+    def _naming_the_dead(self, worker: int, when: str) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            raise self._death(worker, when) from None
+
+    def _read(self, worker: int, when: str) -> Any:
+        pipe = self._pipes[worker]
+        with self._naming_the_dead(worker, when):
+            while not pipe.poll(PATIENCE):
+                if not self._processes[worker].is_alive() and not pipe.poll(0):
+                    raise EOFError
+            return pickle.loads(pipe.recv_bytes())
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> list[str]:
+        """End all workers; messages of environments whose `close` raised."""
+        self._busy.clear()
+        self._ending.timeout = timeout
+        return self._finalizer() or []
+
+
+class _Ending:
+    """Ends the workers; holds no reference to the vecenv, so that it can run after it."""
+
+    def __init__(
+        self, processes: list[Any], pipes: list[connection.Connection], go: list[Semaphore]
+    ) -> None:
+        self.processes, self.pipes, self.go = processes, pipes, go
+        self.commands: memoryview | None = None
+        self.timeout = CLOSE_TIMEOUT
+
+    def run(self) -> list[str]:
+        """Ask every worker to close, wait for it, and kill those that do not."""
+        failures: list[str] = []
+        try:
+            for worker in range(len(self.processes)):
+                self._ask_to_close(worker)
+            self._wait(failures, time.monotonic() + self.timeout)
+        finally:
+            for process in self.processes:
+                if process.is_alive():
+                    process.kill()
+                process.join()
+            for pipe in self.pipes:
+                pipe.close()
+        return failures
+
+    def _ask_to_close(self, worker: int) -> None:
+        if self.commands is not None:
+            self.commands[worker] = Command.CLOSE
+            self.go[worker].release()
+            return
+        with contextlib.suppress(OSError):  # dead already
+            self.pipes[worker].send("close")
+
+    def _wait(self, failures: list[str], deadline: float) -> None:
+        """Read what workers still send, so that none blocks on a full pipe, until all ended."""
+        pipes = dict(zip(self.pipes, self.processes, strict=False))
+        while pipes and (left := deadline - time.monotonic()) > 0:
+            for pipe in connection.wait(list(pipes), timeout=left):
+                try:
+                    message = pickle.loads(pipe.recv_bytes())  # type: ignore[union-attr]
+                except (EOFError, OSError):
+                    del pipes[pipe]  # type: ignore[arg-type]
+                else:
+                    if message[0] == "closing failed":
+                        failures.append(message[1])
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+
+
+def to_error(name: str, text: str) -> Exception:
+    """The exception of `pufferlib.exceptions` that a worker reported."""
+    return getattr(exceptions, name)(text)
+
+
+def _describe_exit(code: int | None) -> str:
+    if code is None:
+        return "its pipe closed"
+    if code >= 0:
+        return f"exit code {code}"
+    name = signal.Signals(-code).name
+    return f"signal {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
