@@ -154,7 +154,7 @@ def receive(trainer: Trainer) -> Rows:
         trainer.needs_reset = False
     observations, rewards, terminals, truncations, infos, agents, masks = trainer.vecenv.recv()
     rows = Rows(
-        np.asarray(agents, np.int64),
+        np.array(agents, np.int64),
         observations,
         rewards,
         terminals,

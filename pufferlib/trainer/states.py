@@ -79,4 +79,4 @@ def _put(state: State, rows: NDArray[np.int64], values: State) -> None:
 
 
 def _index(rows: NDArray[np.int64], part: Tensor) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(rows)).to(part.device)
+    return torch.from_numpy(rows).to(part.device)
