@@ -127,9 +127,12 @@ def _nativize_leaf(observations: Tensor, leaf: NativeLeaf) -> Tensor:
             "the leaves to float after unpacking"
         )
     columns = observations[..., leaf.offset : leaf.offset + leaf.delta]
+    shape = (*observations.shape[:-1], *leaf.shape)
+    if columns.numel() == 0:  # strides of nothing need not allow another view
+        return columns.new_empty(shape, dtype=leaf.dtype)
     if leaf.dtype != leaf.row_dtype:
         columns = columns.view(leaf.dtype)
-    return columns.view((*observations.shape[:-1], *leaf.shape))
+    return columns.view(shape)
 
 
 def layer_init(layer: Any, std: float = math.sqrt(2), bias_const: float = 0.0) -> Any:
