@@ -135,7 +135,7 @@ class Default(nn.Module):
     def decode_actions(
         self,
         hidden: Tensor,
-        lookup: Any = None,  # noqa: ARG002 - part of the interface
+        lookup: Any = None,
     ) -> tuple[Logits, Tensor]:
         """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
         return self.action_head(hidden), self.value_head(hidden)
@@ -223,7 +223,7 @@ class Convolutional(nn.Module):
     def decode_actions(
         self,
         hidden: Tensor,
-        lookup: Any = None,  # noqa: ARG002 - part of the interface
+        lookup: Any = None,
     ) -> tuple[Logits, Tensor]:
         """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
         return self.action_head(hidden), self.value_head(hidden)
@@ -282,7 +282,7 @@ class LSTMWrapper(nn.Module):
                     f"but {type(policy).__name__} has no {method}; split its forward in two"
                 )
         self.observation_shape = tuple(env.single_observation_space.shape)
-        self.policy = policy
+        self.policy: Any = policy
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.recurrent = nn.LSTM(input_size, hidden_size, num_layers)

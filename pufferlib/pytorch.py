@@ -174,7 +174,8 @@ def sample_logits(logits: Logits, action: Tensor | None = None) -> tuple[Tensor,
     if isinstance(logits, Normal):
         return _sample_normal(logits, action)
     if isinstance(logits, list | tuple):
-        return _sample_choices(logits, action)
+        # MixedLogits, which is a tuple too, has returned above.
+        return _sample_choices(logits, action)  # type: ignore[arg-type]
     raise APIUsageError(
         "logits: expected a tensor, a list of tensors, torch.distributions.Normal or MixedLogits, "
         f"got {type(logits).__name__}"

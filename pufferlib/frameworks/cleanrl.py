@@ -30,7 +30,7 @@ class Policy(nn.Module):
         super().__init__()
         self.policy = policy
 
-    def get_value(self, observations: Tensor, state: Any = None) -> Tensor:  # noqa: ARG002
+    def get_value(self, observations: Tensor, state: Any = None) -> Tensor:
         """The value of each row, as the policy returns it: `(B, 1)`. `state` is ignored."""
         return self.policy(observations)[1]
 

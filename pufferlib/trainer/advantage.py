@@ -72,7 +72,16 @@ def estimate_advantages(
         float32 `(S, H)`; 0 where a transition is not valid, whatever the inputs hold there.
     """
     advantages = np.empty(rewards.shape, np.float32)
-    inputs = [np.ascontiguousarray(a) for a in (rewards, values, next_values)]
-    flags = [np.ascontiguousarray(a) for a in (terminals, dones, valid)]
-    native.advantage_scan(*inputs, *flags, gamma, lam, advantages)
+    contiguous = np.ascontiguousarray  # the scan takes no strided views
+    native.advantage_scan(
+        contiguous(rewards),
+        contiguous(values),
+        contiguous(next_values),
+        contiguous(terminals),
+        contiguous(dones),
+        contiguous(valid),
+        gamma,
+        lam,
+        advantages,
+    )
     return advantages

@@ -81,7 +81,7 @@ class Batch:
         return Minibatch(
             observations.index_select(0, index),
             self._actions.index_select(0, index),
-            **self._targets(index),
+            *self._targets(index),
         )
 
     def _of_segments(self, segments: NDArray[np.int64]) -> Minibatch:
@@ -94,19 +94,20 @@ class Batch:
         return Minibatch(
             self._observations.index_select(0, index),
             self._actions.index_select(0, _to(rows, device)),
-            **self._targets(_to(rows[chosen], device)),
+            *self._targets(_to(rows[chosen], device)),
             chosen=None if len(chosen) == len(rows) else _to(chosen, device),
             state=tuple(part.index_select(1, index) for part in self._state),
             starts=self._starts.index_select(0, index),
         )
 
-    def _targets(self, index: Tensor) -> dict[str, Tensor]:
-        return {
-            "logprobs": self._logprobs.index_select(0, index),
-            "values": self._values.index_select(0, index),
-            "advantages": self._advantages.index_select(0, index),
-            "returns": self._returns.index_select(0, index),
-        }
+    def _targets(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log-probabilities, values, advantages and returns of these samples."""
+        return (
+            self._logprobs.index_select(0, index),
+            self._values.index_select(0, index),
+            self._advantages.index_select(0, index),
+            self._returns.index_select(0, index),
+        )
 
 
 def _shuffled_parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
