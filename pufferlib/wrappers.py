@@ -115,6 +115,14 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
         self.possible_agents = list(env.possible_agents)
         self.metadata = getattr(env, "metadata", {})
         self.render_mode = getattr(env, "render_mode", None)
+        # Converted once: PettingZoo wants the same space object at every call.
+        self._observation_spaces, self._action_spaces = (
+            {
+                agent: to_gymnasium_space(_space_of(env, name, agent))
+                for agent in env.possible_agents
+            }
+            for name in ("observation_space", "action_space")
+        )
 
     @property
     def agents(self) -> list[Any]:
@@ -123,11 +131,11 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
 
     def observation_space(self, agent: Any) -> spaces.Space[Any]:
         """The space of `agent`'s observations."""
-        return to_gymnasium_space(_space_of(self.env, "observation_space", agent))
+        return self._observation_spaces[agent]
 
     def action_space(self, agent: Any) -> spaces.Space[Any]:
         """The space of `agent`'s actions."""
-        return to_gymnasium_space(_space_of(self.env, "action_space", agent))
+        return self._action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None

@@ -15,6 +15,7 @@ import pufferlib
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 
 PAIR = Box(-1e6, 1e6, (2,), np.float32)
+FOUR = Discrete(4)
 
 
 class Echo(gymnasium.Env):
@@ -136,7 +137,7 @@ class Lives(ParallelEnv):
         return PAIR
 
     def action_space(self, agent):
-        return Discrete(4)
+        return FOUR
 
     def observe(self, agents):
         places = {agent: 10 + self.possible_agents.index(agent) for agent in agents}
@@ -191,7 +192,7 @@ class Counters(pufferlib.PufferEnv):
 
     def __init__(self, num_agents=2, length=3, truncates=False):
         self.single_observation_space = PAIR
-        self.single_action_space = Discrete(4)
+        self.single_action_space = FOUR
         self.num_agents = num_agents
         self.length, self.truncates = length, truncates
         self.clock = 0
