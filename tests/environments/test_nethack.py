@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("nle", exc_type=ImportError)
+pytest.importorskip("nle")
 
 from nle import nethack as game
 
@@ -354,11 +354,11 @@ def test_the_policy_looks_at_each_of_its_observations(real_rows):
     torch.manual_seed(0)
     policy = nethack.Policy(env)
     layout = policies.nativize_dtype(env.emulated)
-    hidden = policy.encode_observations(rows[:1])
+    hidden, _ = policy.encode_observations(rows[:1])
     for key in ("glyphs", "blstats", "message"):
         changed = rows[:1].clone()
         nativize_tensor(changed, layout)[key].fill_(1)
-        assert not torch.equal(policy.encode_observations(changed), hidden), key
+        assert not torch.equal(policy.encode_observations(changed)[0], hidden), key
 
 
 def test_a_batch_of_one_gives_the_same_as_a_large_batch(real_rows):
@@ -382,3 +382,46 @@ def test_the_recurrent_policy_takes_segments(real_rows):
 def test_the_policy_stays_small(real_rows):
     env, _ = real_rows
     assert sum(weight.numel() for weight in nethack.Policy(env).parameters()) < 300_000
+
+
+@pytest.mark.parametrize("name", ["NetHackScore-v0", "NetHack-v0", "NetHackChallenge-v0"])
+def test_directions_are_those_of_the_actions(name):
+    env = nethack.make_env(name)
+    actions = [action.name for action in env.env.unwrapped.actions]
+    policy = nethack.Policy(env)
+    offsets = {"N": (-1, 0), "S": (1, 0), "E": (0, 1), "W": (0, -1)}
+    compass = ["".join(sorted(name)) for name in actions[policy.direction_head.first :][:16]]
+    expected = [
+        tuple(int(part) for part in np.sum([offsets[letter] for letter in letters], axis=0))
+        for letters in compass
+    ]
+    assert expected == list(policies.DIRECTIONS) * 2
+    env.close()
+
+
+def test_a_direction_is_scored_by_what_lies_there(real_rows):
+    """One monster, moved around the hero: its score moves with it, and nothing else changes."""
+    env, _ = real_rows
+    torch.manual_seed(0)
+    policy = nethack.Policy(env)
+    torch.nn.init.normal_(policy.direction_head.score.weight)
+    hidden = torch.randn(1, policy.hidden_size).expand(9, -1)
+    glyphs = torch.full((9, 21, 79), environment.BLANK_GLYPH)
+    blstats = torch.zeros(9, 27, dtype=torch.long)
+    blstats[:, 0], blstats[:, 1] = 40, 10
+    for place, (down, right) in enumerate(policies.DIRECTIONS):
+        glyphs[place, 10 + down, 40 + right] = 25
+    with torch.no_grad():
+        surroundings = policy.near.embed(glyphs, policy.kinds, blstats)
+        scores = policy.direction_head(hidden, surroundings)
+    assert scores.shape == (9, 23)
+    assert not scores[:, [0, *range(17, 23)]].any(), "MORE, UP, DOWN and so on are not directions"
+    steps, runs = scores[:, 1:9], scores[:, 9:17]
+    empty = steps[8, 0]
+    assert (steps[8] == empty).all()
+    for place in range(8):
+        others = [other for other in range(8) if other != place]
+        torch.testing.assert_close(steps[place, others], empty.expand(7))
+        torch.testing.assert_close(steps[place, place], steps[0, 0])
+        torch.testing.assert_close(runs[place, place], runs[0, 0])
+    assert abs(steps[0, 0] - empty) > 1e-3

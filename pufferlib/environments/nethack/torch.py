@@ -23,6 +23,11 @@ MAX_GLYPH = 5976
 _OFFSETS = (0, 381, 762, 763, 1144, 1525, 1906, 2359, 2446, 2541, 5589, 5595, MAX_GLYPH)
 _MAP_SYMBOLS = 7
 
+# (rows, columns) of the eight directions, in the order of NetHack's movement actions: first the
+# steps in this order, then the runs.
+DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1), (-1, 1), (1, 1), (1, -1), (-1, -1))
+_REDUCED_ACTIONS = 23  # the tasks that have as few actions begin with MORE, others with the steps
+
 # Columns of `blstats`.
 _X, _Y, _HP, _MAX_HP, _ENERGY, _MAX_ENERGY = 0, 1, 10, 11, 14, 15
 
@@ -80,11 +85,15 @@ class Policy(nn.Module):
     * status: the 27 `blstats` on a logarithmic scale, with the shares of hit points and energy;
     * message: the characters through an embedding, one strided convolution and a maximum.
 
+    The actions that step or run in a direction also get a score from what lies in that direction,
+    by one network for all eight: that a monster next to the hero should be hit, and that walls
+    should not, has to be learnt only once.
+
     Args:
         env: anything with `single_action_space` and `emulated`, such as `vecenv.driver_env`;
             its observations must have `glyphs`, `blstats` and `message`.
         hidden_size: width of the layer that joins the four.
-        crop: side of the square around the hero, odd.
+        crop: side of the square around the hero; odd, at least 5.
 
     Raises:
         APIUsageError: an observation is missing.
@@ -102,32 +111,31 @@ class Policy(nn.Module):
         self.status = Status()
         self.join = nn.Sequential(layer_init(nn.Linear(features, hidden_size)), nn.ReLU())
         self.action_head = ActionHead(env, hidden_size)
+        self.direction_head = DirectionHead(env, self.near, hidden_size)
         self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
         self.register_buffer("kinds", glyph_kinds(), persistent=False)
 
     def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
         """Rows `(B, row_size)` to logits `(B, n)` and value `(B, 1)`."""
-        return self.decode_actions(self.encode_observations(observations))
+        return self.decode_actions(*self.encode_observations(observations))
 
-    def encode_observations(self, observations: Tensor) -> Tensor:
-        """Rows `(B, row_size)` uint8 to features `(B, hidden_size)`."""
+    def encode_observations(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows `(B, row_size)` uint8 to features `(B, hidden_size)` and the hero's surroundings."""
         leaves = nativize_tensor(observations, self.native_dtype)
         glyphs, blstats = leaves["glyphs"].long(), leaves["blstats"]
+        surroundings = self.near.embed(glyphs, self.kinds, blstats)
         parts = (
-            self.near(glyphs, self.kinds, blstats),
+            self.near(surroundings),
             self.far(glyphs, blstats),
             self.status(blstats),
             self.message(leaves["message"]),
         )
-        return self.join(torch.cat(parts, dim=1))
+        return self.join(torch.cat(parts, dim=1)), surroundings
 
-    def decode_actions(
-        self,
-        hidden: Tensor,
-        lookup: None = None,  # noqa: ARG002 - part of the recurrent interface
-    ) -> tuple[Logits, Tensor]:
-        """Features `(B, hidden_size)` to logits `(B, n)` and value `(B, 1)`."""
-        return self.action_head(hidden), self.value_head(hidden)
+    def decode_actions(self, hidden: Tensor, lookup: Tensor) -> tuple[Logits, Tensor]:
+        """Features and surroundings to logits `(B, n)` and value `(B, 1)`."""
+        logits = self.action_head(hidden) + self.direction_head(hidden, lookup)
+        return logits, self.value_head(hidden)
 
 
 class Recurrent(LSTMWrapper):
@@ -143,6 +151,7 @@ class NearMap(nn.Module):
     def __init__(self, crop: int, channels: int = 16, width: int = 32) -> None:
         super().__init__()
         self.crop = crop
+        self.channels = channels
         self.glyph = nn.Embedding(MAX_GLYPH + 1, channels)
         self.kind = nn.Embedding(int(glyph_kinds().max()) + 1, channels)
         nn.init.normal_(self.glyph.weight, std=0.1)  # the kind speaks first
@@ -155,11 +164,15 @@ class NearMap(nn.Module):
         )
         self.features = width * (crop - 4) ** 2
 
-    def forward(self, glyphs: Tensor, kinds: Tensor, blstats: Tensor) -> Tensor:
-        """Glyphs `(B, 21, 79)`, the kind of every glyph, blstats to `(B, features)`."""
+    def forward(self, surroundings: Tensor) -> Tensor:
+        """Embedded squares `(B, channels, crop, crop)` to `(B, features)`."""
+        return self.convolutions(surroundings)
+
+    def embed(self, glyphs: Tensor, kinds: Tensor, blstats: Tensor) -> Tensor:
+        """Glyphs `(B, 21, 79)`, the kind of every glyph, blstats to `(B, channels, crop, crop)`."""
         squares = self.crop_around(glyphs, blstats[:, _X], blstats[:, _Y])
         embedded = self.glyph(squares) + self.kind(kinds[squares])
-        return self.convolutions(embedded.permute(0, 3, 1, 2))
+        return embedded.permute(0, 3, 1, 2)
 
     def crop_around(self, glyphs: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The `(B, crop, crop)` glyphs around (x, y); blank outside the map."""
@@ -221,6 +234,32 @@ class FarMap(nn.Module):
         index = (first[:, None] + window).unsqueeze(1).expand(-1, blocks.shape[1], -1)
         around = padded.flatten(2).gather(2, index)
         return around.view(*blocks.shape[:2], 2 * up + 1, 2 * left + 1)
+
+
+class DirectionHead(nn.Module):
+    """Scores for the steps and runs in eight directions, from the squares in that direction."""
+
+    def __init__(self, env: Any, near: NearMap, hidden_size: int, width: int = 32) -> None:
+        super().__init__()
+        self.num_actions = int(env.single_action_space.n)
+        self.first = 1 if self.num_actions == _REDUCED_ACTIONS else 0
+        centre, reach = near.crop // 2, torch.arange(1, near.crop // 2 + 1)
+        rows, columns = (
+            centre + torch.tensor(part)[:, None] * reach for part in zip(*DIRECTIONS, strict=True)
+        )
+        self.register_buffer("rays", rows * near.crop + columns, persistent=False)
+        self.squares = layer_init(nn.Linear(near.channels * len(reach), width))
+        self.context = layer_init(nn.Linear(hidden_size, width))
+        self.score = layer_init(nn.Linear(width, 2), std=0.01)
+
+    def forward(self, hidden: Tensor, surroundings: Tensor) -> Tensor:
+        """Features and embedded squares to `(B, num_actions)`, zero for all other actions."""
+        flat = surroundings.flatten(2).transpose(1, 2)
+        rays = flat[:, self.rays].flatten(2)
+        features = (self.squares(rays) + self.context(hidden).unsqueeze(1)).relu()
+        scores = self.score(features).transpose(1, 2).flatten(1)
+        after = self.num_actions - self.first - scores.shape[1]
+        return F.pad(scores, (self.first, after))
 
 
 class Status(nn.Module):
