@@ -132,11 +132,7 @@ class Default(nn.Module):
         """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
         return self.encoder(self._features(observations))
 
-    def decode_actions(
-        self,
-        hidden: Tensor,
-        lookup: Any = None,
-    ) -> tuple[Logits, Tensor]:
+    def decode_actions(self, hidden: Tensor, lookup: Any = None) -> tuple[Logits, Tensor]:
         """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
         return self.action_head(hidden), self.value_head(hidden)
 
@@ -220,11 +216,7 @@ class Convolutional(nn.Module):
         """Frames `(B, *obs_shape)` to features `(B, hidden_size)`."""
         return self.encoder(self._frames(observations))
 
-    def decode_actions(
-        self,
-        hidden: Tensor,
-        lookup: Any = None,
-    ) -> tuple[Logits, Tensor]:
+    def decode_actions(self, hidden: Tensor, lookup: Any = None) -> tuple[Logits, Tensor]:
         """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
         return self.action_head(hidden), self.value_head(hidden)
 

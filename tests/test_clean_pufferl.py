@@ -8,16 +8,17 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
+from pettingzoo.utils.env import ParallelEnv
 from torch import nn
 
 import pufferlib.vector
 from pufferlib import clean_pufferl
-from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environment import PufferEnv
 from pufferlib.exceptions import APIUsageError, ConfigError, NonFiniteError
 from pufferlib.models import Default, LSTMWrapper
-from pufferlib.postprocess import EpisodeStats
+from pufferlib.postprocess import EpisodeStats, MultiagentEpisodeStats
 from pufferlib.trainer.config import TrainConfig
 
 
@@ -272,6 +273,59 @@ def test_a_policy_that_computes_nan_is_named(tmp_path):
     clean_pufferl.close(trainer)
 
 
+class Inventory(gymnasium.Env):
+    """Structured observations and actions; `hp` becomes infinite in step 5."""
+
+    observation_space = Dict(
+        {
+            "map": Box(0, 255, (3, 3), np.uint8),
+            "self": Dict({"hp": Box(-9e9, np.inf, (2,), np.float64)}),
+        }
+    )
+    action_space = Dict({"go": Discrete(4, start=1), "how": Box(-0.1, 0.1, (2,), np.float32)})
+
+    def __init__(self, breaks):
+        self.breaks = breaks
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.time += 1
+        return self._observe(), 1.0, False, False, {"go": action["go"], "where": "cave"}
+
+    def _observe(self):
+        hp = np.array([np.inf if self.breaks and self.time == 5 else 1.0, 2.0])
+        return {"map": self.np_random.integers(0, 255, (3, 3), np.uint8), "self": {"hp": hp}}
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_structured_spaces_are_trained_on(tmp_path, recurrent):
+    vecenv = pufferlib.vector.make(
+        lambda: GymnasiumPufferEnv(env=Inventory(breaks=False)), num_envs=3
+    )
+    trainer = start(tmp_path, recurrent=recurrent, vecenv=vecenv)
+    assert update(trainer)["grad_norm"] > 0
+    assert trainer.stats.keys() == {"go"}
+    assert 1 <= trainer.stats["go"] <= 4
+    assert trainer.stats.counts["go"] == trainer.global_step == 3 * 8
+    assert trainer.stats.other == {"where": "cave"}
+    clean_pufferl.close(trainer)
+
+
+def test_a_leaf_that_is_not_finite_is_named(tmp_path):
+    vecenv = pufferlib.vector.make(
+        lambda: GymnasiumPufferEnv(env=Inventory(breaks=True)), num_envs=3
+    )
+    trainer = start(tmp_path, vecenv=vecenv)
+    with pytest.raises(NonFiniteError, match=r"observations\['self'\]\['hp'\].*got inf.*at step 5"):
+        clean_pufferl.evaluate(trainer)  # a continuous action would be NaN
+    clean_pufferl.close(trainer)
+
+
 # -- agents that are not there ---------------------------------------------------------------
 
 
@@ -353,6 +407,57 @@ def test_dead_slots_change_nothing(tmp_path, recurrent, minibatches):
     for ours, theirs in zip(crowd[1], alone[1], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
     torch.testing.assert_close(crowd[2], alone[2])
+
+
+class Relay(ParallelEnv):
+    """`a` plays steps 0 to 4; `b` steps 0 to 2, then dies; `c` joins at step 3."""
+
+    possible_agents = ["a", "b", "c"]
+    metadata = {"name": "relay"}
+    render_mode = None
+
+    def observation_space(self, agent):
+        return Box(-1, 9, (2,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        self.time, self.agents = 0, ["a", "b"]
+        return self._observations(), {agent: {} for agent in self.agents}
+
+    def step(self, actions):
+        assert sorted(actions) == self.agents
+        self.time += 1
+        ending = {2: ["b"], 4: ["a", "c"]}.get(self.time, [])
+        if self.time == 3:
+            self.agents = ["a", "c"]
+        results = (
+            self._observations(),
+            dict.fromkeys(self.agents, 1.0),
+            {agent: agent in ending for agent in self.agents},
+            dict.fromkeys(self.agents, False),
+            {agent: {} for agent in self.agents},
+        )
+        self.agents = [agent for agent in self.agents if agent not in ending]
+        return results
+
+    def _observations(self):
+        return {agent: np.array([self.time, 0], np.float32) for agent in self.agents}
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_agents_that_die_and_join(tmp_path, recurrent):
+    vecenv = pufferlib.vector.make(
+        lambda: PettingZooPufferEnv(env=MultiagentEpisodeStats(Relay())), num_envs=2
+    )
+    trainer = start(tmp_path, small(bptt_horizon=10), recurrent=recurrent, vecenv=vecenv)
+    assert math.isfinite(update(trainer)["grad_norm"])
+    # Two episodes of five rows, then the first row of a third: `a` acts 4 times in each,
+    # `b` twice, `c` once.
+    assert trainer.global_step == 2 * 2 * (4 + 2 + 1)
+    assert trainer.stats.counts["episode_return"] == 2 * 2 * 3
+    clean_pufferl.close(trainer)
 
 
 def test_a_batch_without_a_valid_sample_teaches_nothing(scripted_dead, tmp_path):

@@ -177,6 +177,10 @@ class Experience:
         ended = rows.dones if self.same_step else self._was_done[rows.agents]
         return rows.masks & (ended | ~self._was_present[rows.agents])
 
+    def steps_of(self, agents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many rows each agent has seen since the reset, those being written left out."""
+        return self._steps[agents]
+
     def close(self, rows: Rows, choice: Choice) -> None:
         """End the segments whose last row is among `rows`."""
         ending = (self._time[rows.agents] == self.horizon) & (self._slot[rows.agents] >= 0)

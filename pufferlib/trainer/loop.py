@@ -22,6 +22,7 @@ from pufferlib.spaces import Box, Space
 from pufferlib.trainer import losses
 from pufferlib.trainer.batch import Batch, Minibatch
 from pufferlib.trainer.experience import Choice, Experience, Rows
+from pufferlib.trainer.finite import require_finite_actions
 from pufferlib.trainer.states import RecurrentStates, State
 from pufferlib.trainer.statistics import Statistics, Tally
 
@@ -169,7 +170,11 @@ def receive(trainer: Trainer) -> Rows:
 
 @torch.no_grad()
 def choose(trainer: Trainer, rows: Rows) -> Choice:
-    """Ask the policy what to do on `rows`. Changes nothing."""
+    """Ask the policy what to do on `rows`. Changes nothing.
+
+    Raises:
+        NonFiniteError: a continuous action is NaN or infinite; no environment gets it.
+    """
     starts = trainer.experience.starts_of(rows)
     state = trainer.states.of(rows.agents) if trainer.states else None
     inputs = torch.from_numpy(rows.observations).to(trainer.device)
@@ -185,6 +190,13 @@ def choose(trainer: Trainer, rows: Rows) -> Choice:
         next_values=_values_led_to(trainer, rows, values_array, state),
         starts=starts,
         state=new_state,
+    )
+    require_finite_actions(
+        choice.actions,
+        rows,
+        trainer.experience.steps_of(rows.agents),
+        trainer.native_dtype,
+        trainer.vecenv.driver_env.num_agents,
     )
     trainer.clock.lap("forward")
     return choice
