@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from pettingzoo import ParallelEnv
 
 import pufferlib
+import pufferlib.vector
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 
 PAIR = Box(-1e6, 1e6, (2,), np.float32)
@@ -243,3 +244,8 @@ def emulate(env, **options):
     """`env` emulated, whichever of the two APIs it speaks."""
     multi = isinstance(env, ParallelEnv)
     return (PettingZooPufferEnv if multi else GymnasiumPufferEnv)(env, **options)
+
+
+def vectorize(creator, n=1, backend="serial", **options):
+    """A vecenv of `n` emulated environments; for options see `pufferlib.vector.make`."""
+    return pufferlib.vector.make(lambda: emulate(creator()), num_envs=n, backend=backend, **options)
