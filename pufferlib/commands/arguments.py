@@ -30,12 +30,10 @@ def parse_arguments(
         ConfigError: an option is unknown; the message has the nearest one.
         SystemExit: `--help`, or a value that does not fit (code 2); tyro has printed why.
     """
-    known = option_types(kind)
-    words = normalize(arguments, known)
-    settings = {} if default is None else {"default": default}
+    settings: dict[str, Any] = {} if default is None else {"default": default}
     return tyro.cli(
         kind,
-        args=words,
+        args=normalize(arguments, option_types(kind)),
         prog=prog,
         registry=_REGISTRY,
         config=(tyro.conf.FlagConversionOff,),
@@ -43,8 +41,8 @@ def parse_arguments(
     )
 
 
-def option_types(kind: type, prefix: str = "--") -> dict[str, Any]:
-    """Every option of a (nested) dataclass with its annotated type; positional ones are left out."""
+def option_types(kind: Any, prefix: str = "--") -> dict[str, Any]:
+    """Every option of a (nested) dataclass with its annotated type, without positional ones."""
     options: dict[str, Any] = {}
     hints = get_type_hints(kind, include_extras=True)
     for spec in dataclasses.fields(kind):

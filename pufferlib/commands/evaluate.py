@@ -118,9 +118,7 @@ def _make_vecenv(config: Config, options: EvalArguments) -> Any:
     return make_vecenv(config, **changes)
 
 
-def _players(
-    options: EvalArguments, vecenv: Any, stack: contextlib.ExitStack
-) -> list[Player]:
+def _players(options: EvalArguments, vecenv: Any, stack: contextlib.ExitStack) -> list[Player]:
     metadata = vecenv.get_attr("metadata", indices=[0])[0] or {}
     fps = options.fps or float(metadata.get("render_fps") or DEFAULT_FPS)
     players: list[Player] = []

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from pufferlib import clean_pufferl
@@ -73,22 +72,11 @@ class Session:
 
         Whatever ends the run, a checkpoint is written if the weights are finite.
         """
-        exit_code = 0
         try:
-            with Dashboard(self.console) as dashboard:
-                self._train(stop, dashboard)
-        except Interrupted as interruption:
-            exit_code = interruption.exit_code
-            self._print(f"{interruption}")
-            self._rescue()
-        except Exception:
-            self._rescue()
-            raise
-        else:
-            self._save()
+            exit_code = self._train_and_save(stop)
+            self._summarize()  # first: environments that hang take their time to close
         finally:
             self._close()
-        self._summarize()
         return exit_code
 
     @property
@@ -107,6 +95,20 @@ class Session:
         limits = self.config.train
         steps = self.trainer.global_step / limits.total_timesteps
         return max(steps, self.elapsed / limits.max_seconds if limits.max_seconds else 0.0)
+
+    def _train_and_save(self, stop: GracefulExit) -> int:
+        try:
+            with Dashboard(self.console) as dashboard:
+                self._train(stop, dashboard)
+        except Interrupted as interruption:
+            self._print(f"{interruption}")
+            self._rescue()
+            return interruption.exit_code
+        except Exception:
+            self._rescue()
+            raise
+        self._save()
+        return 0
 
     def _train(self, stop: GracefulExit, dashboard: Dashboard) -> None:
         interval = self.config.train.checkpoint_interval
@@ -156,9 +158,11 @@ class Session:
             usage=self._monitor.sample(),
         )
 
-    def _save(self) -> None:
+    def _save(self) -> Path:
+        """Write a checkpoint, unless this update has one."""
         if self._saved is None or self._saved[0] != self.trainer.epoch:
             self._saved = self.trainer.epoch, clean_pufferl.save_checkpoint(self.trainer)
+        return self._saved[1]
 
     def _rescue(self) -> None:
         """Save what can be saved, without hiding the error that ended the run."""
@@ -166,11 +170,11 @@ class Session:
             self._print("no checkpoint written: the weights are not finite")
             return
         try:
-            self._save()
+            path = self._save()
         except (PufferError, OSError) as error:
             self._print(f"no checkpoint written: {error}")
         else:
-            self._print(f"checkpoint of update {self.trainer.epoch:,}: {self._saved[1]}")
+            self._print(f"checkpoint of update {self.trainer.epoch:,}: {path}")
 
     def _close(self) -> None:
         self._logger.close()

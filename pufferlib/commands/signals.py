@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -27,19 +28,20 @@ class GracefulExit:
     `check()` raises `Interrupted` once a signal has come. Inside `interruptible()`, where nothing
     is lost, the signal raises at once; elsewhere it raises by itself after `grace` seconds. If the
     process is still there `limit` seconds after the signal, or gets a second one, it exits on the
-    spot. Works in the main thread only.
+    spot; that stays in force after the context has ended. Works in the main thread only.
     """
 
-    def __init__(self, grace: float = 3.0, limit: float = 8.0) -> None:
+    def __init__(self, grace: float = 2.0, limit: float = 8.0) -> None:
         self._grace = grace
         self._limit = limit
         self._signum: int | None = None
+        self._deadline = 0.0
         self._interruptible = False
         self._raised = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> GracefulExit:
-        handlers = {signum: self._on_signal for signum in SIGNALS}
+        handlers: dict[int, Any] = dict.fromkeys(SIGNALS, self._on_signal)
         handlers[signal.SIGALRM] = self._on_alarm
         self._previous = {n: signal.signal(n, handler) for n, handler in handlers.items()}
         return self
@@ -50,7 +52,8 @@ class GracefulExit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._signum is not None:
+            return
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
 
@@ -73,6 +76,7 @@ class GracefulExit:
         if self._signum is not None:
             _leave(128 + self._signum)
         self._signum = signum
+        self._deadline = time.monotonic() + self._limit
         signal.setitimer(signal.ITIMER_REAL, self._grace)
         if self._interruptible:
             self._raise()
@@ -86,7 +90,8 @@ class GracefulExit:
     def _raise(self) -> None:
         assert self._signum is not None
         self._raised = True
-        signal.setitimer(signal.ITIMER_REAL, self._limit - self._grace)
+        left = self._deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))  # zero would switch it off
         raise Interrupted(self._signum)
 
 

@@ -15,12 +15,15 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer.options import coerce, did_you_mean
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 PACKAGED_CONFIGS = Path(__file__).parent.parent / "config"
 
@@ -197,7 +200,7 @@ def options_of(constructor: type, skip: Iterable[str] = ("env", "policy")) -> ty
     without an annotation takes the type of its default.
     """
     skipped = {"self", *skip}
-    hints = get_type_hints(constructor.__init__)
+    hints = get_type_hints(constructor.__init__)  # type: ignore[misc]  # of the class itself
     fields = [
         (name, hints.get(name, type(parameter.default)), field(default=parameter.default))
         for name, parameter in inspect.signature(constructor).parameters.items()
@@ -230,7 +233,7 @@ def merge(config: T, values: Mapping[str, Any], source: str, prefix: str = "") -
         if name not in names:
             raise ConfigError(f"{source}: unknown key '{path}'{did_you_mean(name, names, prefix)}")
         current = getattr(config, name)
-        if not dataclasses.is_dataclass(current):
+        if not dataclasses.is_dataclass(current) or isinstance(current, type):
             changes[name] = coerce(value, hints[name], f"{source}: {path}")
         elif isinstance(value, Mapping):
             changes[name] = merge(current, value, source, f"{path}.")
@@ -240,7 +243,7 @@ def merge(config: T, values: Mapping[str, Any], source: str, prefix: str = "") -
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 

@@ -95,7 +95,7 @@ def render(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
     width = min(width, WIDTH)
     blocks = [_run(snapshot), _time(snapshot), _losses(snapshot), _episodes(snapshot)]
     if width >= WIDE:
-        rows = [Text(), _columns(blocks, (22, 12, 27, 24))]
+        rows: list[RenderableType] = [Text(), _columns(blocks, (22, 12, 27, 24))]
     else:
         rows = [Text(), _columns(blocks[:2], (1, 1)), Text(), _columns(blocks[2:], (1, 1))]
     return Panel(

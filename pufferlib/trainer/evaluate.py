@@ -228,7 +228,7 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]
 
 
 def greedy_actions(logits: Logits) -> torch.Tensor:
-    """The most likely action `(B, *atn_shape)` for every form of logits that `sample_logits` has."""
+    """The most likely action `(B, *atn_shape)`, for every form of logits of `sample_logits`."""
     if isinstance(logits, torch.Tensor):
         return logits.argmax(-1)
     if isinstance(logits, Normal):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,7 +49,10 @@ class TensorBoardLogger:
         self._writer.close()
 
 
-_LOGGERS = {"tensorboard": TensorBoardLogger, "none": lambda directory: NoLogger()}
+_LOGGERS: dict[str, Callable[[str | Path], Logger]] = {
+    "tensorboard": TensorBoardLogger,
+    "none": lambda directory: NoLogger(),
+}
 
 
 def make_logger(name: str, directory: str | Path) -> Logger:

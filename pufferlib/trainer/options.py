@@ -58,9 +58,7 @@ def describe(kind: Any) -> str:
 
 def is_scalar(kind: Any) -> bool:
     """Whether one word on a command line can stand for a value of this annotated type."""
-    return all(
-        option in _SCALARS or get_origin(option) is Literal for option in alternatives(kind)
-    )
+    return all(option in _SCALARS or get_origin(option) is Literal for option in alternatives(kind))
 
 
 def alternatives(kind: Any) -> tuple[Any, ...]:

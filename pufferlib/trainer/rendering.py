@@ -96,9 +96,9 @@ class VideoWriter:
         self._shape: tuple[int, int] | None = None
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        options = {"duration": 1000 / fps} if path.suffix == ".gif" else {"fps": fps}
-        if path.suffix != ".gif":
-            options["macro_block_size"] = 1
+        is_gif = path.suffix == ".gif"
+        options: dict[str, Any] = {"fps": fps, "macro_block_size": 1}
+        options = {"duration": 1000 / fps} if is_gif else options
         self._writer = imageio.get_writer(path, **options)
 
     def __enter__(self) -> VideoWriter:
@@ -232,8 +232,7 @@ def _restyle(style: Style, codes: list[int]) -> Style:
     while codes:
         code = codes.pop(0)
         if code in (38, 48):
-            name = "foreground" if code == 38 else "background"
-            style = replace(style, **{name: _extended(codes)})
+            style = _paint(style, _extended(codes), background=code == 48)
         else:
             style = _simple(style, code)
     return style
@@ -250,12 +249,14 @@ def _simple(style: Style, code: int) -> Style:
         return replace(style, foreground=FOREGROUND)
     if code == 49:
         return replace(style, background=BACKGROUND)
-    for base, name in ((30, "foreground"), (40, "background"), (90, "foreground")):
+    for base, first in ((30, 0), (40, 0), (90, 8), (100, 8)):
         if base <= code < base + 8:
-            return replace(style, **{name: PALETTE[code - base + (8 if base == 90 else 0)]})
-    if 100 <= code < 108:
-        return replace(style, background=PALETTE[code - 92])
+            return _paint(style, PALETTE[code - base + first], background=base in (40, 100))
     return style
+
+
+def _paint(style: Style, color: Color, background: bool) -> Style:
+    return replace(style, background=color) if background else replace(style, foreground=color)
 
 
 def _extended(codes: list[int]) -> Color:

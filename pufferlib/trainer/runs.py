@@ -65,9 +65,7 @@ def run_dir_of(checkpoint: Path) -> Path | None:
 
 def _latest(env_name: str, data_dir: Path) -> Path:
     name = re.compile(rf"{re.escape(_slug(env_name))}-\d{{8}}\D?\d{{6}}-[0-9a-f]{{4}}")
-    files = [
-        checkpoint_dir(run) / LATEST for run in data_dir.glob("*") if name.fullmatch(run.name)
-    ]
+    files = [checkpoint_dir(run) / LATEST for run in data_dir.glob("*") if name.fullmatch(run.name)]
     found = [file for file in files if file.is_file()]
     if not found:
         raise CheckpointError(

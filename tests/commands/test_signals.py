@@ -23,14 +23,30 @@ with GracefulExit(grace=0.2, limit=0.5):
         print("cleanup", flush=True)
         if sys.argv[1] == "stuck":
             time.sleep(5)
-        sys.exit(interruption.exit_code)
+if sys.argv[1] == "stuck at exit":
+    time.sleep(5)
 """
 
 
+@pytest.fixture(autouse=True)
+def unsignalled():
+    """Undoes what stays in force after a signal."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
 def test_signal_is_taken_at_once_where_nothing_is_lost():
-    with GracefulExit() as stop, pytest.raises(Interrupted) as raised, stop.interruptible():
-        signal.raise_signal(signal.SIGTERM)
-        pytest.fail("not interrupted")
+    def work(stop):
+        with stop.interruptible():
+            signal.raise_signal(signal.SIGTERM)
+            pytest.fail("not interrupted")
+
+    with GracefulExit() as stop, pytest.raises(Interrupted) as raised:
+        work(stop)
     assert raised.value.exit_code == 143
     assert str(raised.value) == "stopped by SIGTERM"
 
@@ -45,13 +61,14 @@ def test_signal_waits_for_the_next_check_elsewhere():
 
 def test_work_that_is_not_dropped_ends_after_the_grace_period():
     started = time.monotonic()
-    with GracefulExit(grace=0.1), pytest.raises(Interrupted):
+    with GracefulExit(grace=0.1):
         signal.raise_signal(signal.SIGINT)
-        time.sleep(5)
+        with pytest.raises(Interrupted):
+            time.sleep(5)
     assert time.monotonic() - started < 2
 
 
-def test_handlers_are_put_back():
+def test_handlers_are_put_back_without_a_signal():
     before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
     with GracefulExit() as stop:
         stop.check()
@@ -59,7 +76,9 @@ def test_handlers_are_put_back():
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)] == before
 
 
-@pytest.mark.parametrize(("case", "output"), [("second", ""), ("stuck", "cleanup\n")])
+@pytest.mark.parametrize(
+    ("case", "output"), [("second", ""), ("stuck", "cleanup\n"), ("stuck at exit", "cleanup\n")]
+)
 def test_second_signal_and_stuck_cleanup_end_the_process(case, output):
     started = time.monotonic()
     result = subprocess.run(

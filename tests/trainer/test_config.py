@@ -72,8 +72,11 @@ def test_integral_float_becomes_int_and_int_becomes_float():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"train": {"learning_rat": 1.0}}, r"my\.toml: unknown key 'train\.learning_rat'; did you "
-                                           r"mean train\.learning_rate\?"),
+        (
+            {"train": {"learning_rat": 1.0}},
+            r"my\.toml: unknown key 'train\.learning_rat'; did you "
+            r"mean train\.learning_rate\?",
+        ),
         ({"trian": {}}, "did you mean train"),
         ({"train": {"total_timesteps": 1.5}}, "train.total_timesteps: expected int, got 1.5"),
         ({"train": {"total_timesteps": float("nan")}}, "expected int, got nan"),

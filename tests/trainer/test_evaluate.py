@@ -162,7 +162,10 @@ def test_score_comes_from_the_episode_record():
 
 
 def test_unknown_score_names_what_there_is():
-    with make(1) as vecenv, pytest.raises(APIUsageError, match="no 'points'.*episode_return.*score"):
+    with (
+        make(1) as vecenv,
+        pytest.raises(APIUsageError, match="no 'points'.*episode_return.*score"),
+    ):
         evaluate_policy(vecenv, None, episodes=1, score_key="points")
 
 
