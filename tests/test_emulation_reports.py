@@ -395,6 +395,7 @@ def test_o14_environments_draw_apart_and_reproducibly(backend):
     assert not np.intersect1d(play(seed=6), first).size
 
 
+@pytest.mark.filterwarnings("ignore:num_workers=4 is more than")
 def test_o14_global_generators_differ_between_workers():
     def play(seed):
         options = {"backend": "multiprocessing", "num_workers": 4, "copy": True, "seed": seed}

@@ -421,7 +421,7 @@ def test_a_row_shows_the_last_sample_only(case):
 def test_any_row_becomes_an_action_of_the_space(space, seed):
     plan = ActionPlan(space)
     plan.row_space.seed(seed)
-    row = plan.row_space.sample()
+    row = np.asarray(plan.row_space.sample())
     plan.check(row)
     action = plan.decode(row)
     assert space.contains(action)

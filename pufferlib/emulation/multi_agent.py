@@ -206,6 +206,13 @@ def _shared_space(env: Any, name: str) -> Space[Any]:
     return space
 
 
+class Places(dict[Any, int]):
+    """The row of each possible agent; looking up another one is an InvalidAgentError."""
+
+    def __missing__(self, agent: Any) -> int:
+        raise InvalidAgentError(agent, list(self))
+
+
 class PettingZooRows:
     """The native contract over one parallel PettingZoo environment: a row per possible agent."""
 
@@ -213,7 +220,7 @@ class PettingZooRows:
         self.env = env
         self.buffers = buffers
         self.ended = True
-        self._index = {agent: i for i, agent in enumerate(env.possible_agents)}
+        self._index = Places({agent: i for i, agent in enumerate(env.possible_agents)})
         rows = range(len(self._index))
         self._observation_rows = [buffers.observations[i, ...] for i in rows]
         self._action_rows = [buffers.actions[i, ...] for i in rows]
@@ -237,7 +244,7 @@ class PettingZooRows:
             )
         observations, infos = result
         self._lingering.clear()
-        self._clear_flags()
+        self._clear_outcomes()
         self._write(observations, env.agents)
         self.ended = not env.agents
         self._checking = self._checking and (self._unchecked or self.env.check == "always")
@@ -254,77 +261,93 @@ class PettingZooRows:
     def act(self) -> Infos:
         """Step with the bound actions."""
         env = self.env.env
-        acting = list(env.agents)
-        result = env.step({agent: self._action_of(agent) for agent in acting})
+        actions = self._actions_of(env.agents)
+        result = env.step(actions)
         try:
             observations, rewards, terminals, truncations, infos = result
         except (TypeError, ValueError):
             raise self._not_pettingzoo(result) from None
         after = set(env.agents)
-        living = [agent for agent in acting if agent not in self._lingering]
-        self._clear_flags()
-        leaving = set()
+        living = [agent for agent in actions if agent not in self._lingering]
+        self._clear_outcomes()
         for agent in living:
-            truncated = truncations.get(agent, False)
-            terminal = terminals.get(agent, False) or (agent not in after and not truncated)
-            i = self._index[agent]
-            self.buffers.rewards[i] = rewards.get(agent, 0.0)
-            self.buffers.terminals[i], self.buffers.truncations[i] = terminal, truncated
-            if terminal or truncated:
-                leaving.add(agent)
-        spawned = [agent for agent in env.agents if agent not in acting]
+            self.buffers.rewards[self._index[agent]] = rewards.get(agent, 0.0)
+        leaving = self._write_flags(living, after, terminals, truncations)
+        spawned = [agent for agent in env.agents if agent not in actions]
         self._write(observations, living + spawned, leaving)
         self._lingering = (self._lingering | leaving) & after
         self.ended = not after - self._lingering
         self._unchecked, self._checking = False, self.env.check == "always"
         return _some(infos)
 
-    def _action_of(self, agent: Any) -> Any:
-        row = self._action_rows[self._row_of(agent)]
+    def _actions_of(self, agents: Sequence[Any]) -> dict[Any, Any]:
+        index, rows, decode = self._index, self._action_rows, self._decode
         if self._checking:
-            self.env.action_plan.check(row)
-        return self._decode(row)
+            for agent in agents:
+                self.env.action_plan.check(rows[index[agent]])
+        return {agent: decode(rows[index[agent]]) for agent in agents}
 
-    def _row_of(self, agent: Any) -> int:
-        index = self._index.get(agent)
-        if index is None:
-            raise InvalidAgentError(agent, self.env.possible_agents)
-        return index
-
-    def _clear_flags(self) -> None:
+    def _clear_outcomes(self) -> None:
         buffers = self.buffers
         buffers.rewards.fill(0)
         buffers.terminals.fill(False)
         buffers.truncations.fill(False)
 
+    def _write_flags(
+        self,
+        living: Sequence[Any],
+        after: Collection[Any],
+        terminals: Mapping[Any, bool],
+        truncations: Mapping[Any, bool],
+    ) -> set[Any]:
+        """Write the flags of the agents whose life ends, and return these agents.
+
+        One that the environment takes away without a flag has come to its end by the task's rules.
+        """
+        buffers = self.buffers
+        leaving = set()
+        for agent in living:
+            truncated = truncations.get(agent, False)
+            terminal = terminals.get(agent, False) or (agent not in after and not truncated)
+            if terminal or truncated:
+                i = self._index[agent]
+                buffers.terminals[i], buffers.truncations[i] = terminal, truncated
+                leaving.add(agent)
+        return leaving
+
     def _write(
-        self, observations: dict[Any, Any], present: Sequence[Any], leaving: Collection[Any] = ()
+        self, observations: Mapping[Any, Any], present: Sequence[Any], leaving: Collection[Any] = ()
     ) -> None:
         """Write the rows of `present` agents and zero the others.
 
         Some environments leave out the last observation of a life, so `leaving` agents may lack
         one; their row is zero then.
         """
-        masks = np.zeros(len(self._index), bool)
+        places = []
         for agent in present:
-            index = self._row_of(agent)
-            masks[index] = True
+            place = self._index[agent]
+            places.append(place)
             if agent in observations:
-                self._write_row(agent, index, observations[agent])
+                self._write_row(agent, place, observations[agent])
             elif agent in leaving:
-                self._observation_rows[index].fill(0)
+                self._observation_rows[place].fill(0)
             else:
                 raise SpaceError(
                     f"{name_of(self.env)}: expected an observation of the living agent {agent!r}, "
                     f"got only those of {list(observations)}"
                 )
+        if len(places) == len(self._index):
+            self.buffers.masks.fill(True)
+            return
+        masks = np.zeros(len(self._index), bool)
+        masks[places] = True
         for absent in np.flatnonzero(self.buffers.masks & ~masks):
             self._observation_rows[absent].fill(0)
         self.buffers.masks[:] = masks
 
-    def _write_row(self, agent: Any, index: int, observation: Any) -> None:
+    def _write_row(self, agent: Any, place: int, observation: Any) -> None:
         try:
-            self._writers[index](observation)
+            self._writers[place](observation)
             if self._checking:
                 self.env.observation_plan.check(observation)
         except SpaceError as error:
@@ -348,7 +371,7 @@ class PettingZooRows:
                 )
             actions = dict(zip(self._index, actions, strict=True))
         for agent, action in actions.items():
-            fill_row(self._action_rows[self._row_of(agent)], action, f"action of {agent!r}")
+            fill_row(self._action_rows[self._index[agent]], action, f"action of {agent!r}")
         missing = [agent for agent in self.env.env.agents if agent not in actions]
         if missing:
             raise APIUsageError(f"actions: expected one for each present agent, missing {missing}")
