@@ -137,7 +137,8 @@ class Session:
             self._logger.log(_metrics(snapshot), snapshot.steps)
 
     def _snapshot(self) -> Snapshot:
-        trainer, fraction, elapsed = self.trainer, self._fraction, self.elapsed
+        trainer, elapsed = self.trainer, self.elapsed
+        fraction = min(self._fraction, 1.0)
         losses = numbers(trainer.losses) | {"learning_rate": trainer.learning_rate}
         return Snapshot(
             title=f"puffer train {self.config.env_name}",
@@ -148,7 +149,7 @@ class Session:
             updates=trainer.epoch,
             elapsed=elapsed,
             time_left=time_left(fraction, elapsed),
-            fraction=min(fraction, 1.0),
+            fraction=fraction,
             steps_per_second=self._speed.mark(trainer.global_step),
             parameters=self._parameters,
             timings=trainer.timings,
@@ -224,4 +225,4 @@ def _metrics(snapshot: Snapshot) -> dict[str, float]:
 def _score(score: Score, part: str) -> str:
     if score.mean is None:
         return "no episode ended"
-    return f"{number(score.mean)}  (mean of {score.episodes:,} episodes, {part} 10% of the steps)"
+    return f"{number(score.mean)}  (mean of the {part} {score.episodes:,} episodes)"

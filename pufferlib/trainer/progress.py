@@ -14,6 +14,8 @@ SPEED_WINDOW = 10.0
 """Seconds over which the shown speed is averaged."""
 EPISODE_WINDOW = 100
 """Episodes over which the shown statistics are averaged, where an update brings fewer."""
+FEW_EPISODES = 20
+"""A score over fewer episodes than this is widened to more of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +87,29 @@ class ScoreHistory:
         if episodes:
             self._records.append((step, mean, episodes))
 
-    def start(self, part: float = 0.1) -> Score:
-        """Over the episodes that ended in the first `part` of the steps, one update at least."""
-        if not self._records:
-            return Score(None, 0)
-        first, last = self._records[0][0], self._records[-1][0]
-        limit = first + part * (last - first)
-        return _mean([record for record in self._records if record[0] <= limit])
+    def start(self) -> Score:
+        """Over the first tenth of the steps, or more if that has too few episodes."""
+        return self._mean_of(self._records)
 
-    def end(self, part: float = 0.1) -> Score:
-        """Over the episodes that ended in the last `part` of the steps, one update at least."""
-        if not self._records:
+    def end(self) -> Score:
+        """Over the last tenth of the steps, or more if that has too few episodes."""
+        return self._mean_of(self._records[::-1])
+
+    def _mean_of(self, records: list[tuple[int, float, int]]) -> Score:
+        """Over a tenth of the steps from the first of `records` on.
+
+        Goes on until there are `FEW_EPISODES`, but not beyond the middle of the run.
+        """
+        if not records:
             return Score(None, 0)
-        first, last = self._records[0][0], self._records[-1][0]
-        limit = last - part * (last - first)
-        return _mean([record for record in self._records if record[0] >= limit])
+        origin, span = records[0][0], abs(records[-1][0] - records[0][0])
+        total, episodes = 0.0, 0
+        for step, mean, count in records:
+            part = abs(step - origin) / span if span else 0.0
+            if part > (0.1 if episodes >= FEW_EPISODES else 0.5):
+                break
+            total, episodes = total + mean * count, episodes + count
+        return Score(total / episodes, episodes)
 
 
 class Speedometer:
@@ -134,8 +144,3 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 def time_left(fraction: float, elapsed: float) -> float | None:
     """Seconds until a run that has done `fraction` of its work in `elapsed` seconds is done."""
     return elapsed * (1 - fraction) / fraction if fraction > 0 else None
-
-
-def _mean(records: list[tuple[int, float, int]]) -> Score:
-    episodes = sum(count for _, _, count in records)
-    return Score(sum(mean * count for _, mean, count in records) / episodes, episodes)

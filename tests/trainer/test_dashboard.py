@@ -167,11 +167,26 @@ def test_history_compares_the_first_part_with_the_last():
     history = ScoreHistory()
     assert history.start() == history.end()
     assert history.start().mean is None
-    for step, mean, episodes in [(100, 1.0, 1), (150, 2.0, 3), (500, 9.0, 5), (1100, 7.0, 2)]:
+    for step, mean, episodes in [(100, 1.0, 10), (200, 2.0, 30), (201, 9.0, 5), (1100, 7.0, 20)]:
         history.add(step, mean, episodes)
     history.add(1200, 1000.0, 0)  # no episode ended: no record
-    assert (history.start().mean, history.start().episodes) == (1.75, 4)
-    assert (history.end().mean, history.end().episodes) == (7.0, 2)
+    assert (history.start().mean, history.start().episodes) == (1.75, 40)
+    assert (history.end().mean, history.end().episodes) == (7.0, 20)
+
+
+def test_history_takes_in_more_of_the_run_where_episodes_are_few():
+    history = ScoreHistory()
+    for step, mean in [(0, 1.0), (300, 2.0), (500, 3.0), (501, 9.0), (1000, 9.0)]:
+        history.add(step, mean, 5)
+    assert (history.start().mean, history.start().episodes) == (2.0, 15)  # up to the middle
+    assert (history.end().mean, history.end().episodes) == (7.0, 15)
+
+
+def test_history_of_one_update():
+    history = ScoreHistory()
+    history.add(100, 4.0, 3)
+    assert (history.start().mean, history.start().episodes) == (4.0, 3)
+    assert history.start() == history.end()
 
 
 def test_speed_is_that_of_the_last_seconds():
