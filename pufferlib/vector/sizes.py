@@ -11,6 +11,8 @@ from typing import Self
 
 from pufferlib.exceptions import APIUsageError
 
+CGROUP = Path("/sys/fs/cgroup")
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -124,11 +126,11 @@ def available_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    quota = _cgroup_quota(Path("/sys/fs/cgroup"))
+    quota = cgroup_quota(CGROUP)
     return max(1, min(cores, math.floor(quota))) if quota else cores
 
 
-def _cgroup_quota(root: Path) -> float | None:
+def cgroup_quota(root: Path) -> float | None:
     """CPUs' worth of time that cgroup v2 or v1 allows, or None without a limit."""
     try:
         quota, period = (root / "cpu.max").read_text().split()

@@ -307,6 +307,7 @@ class _Ending:
                 if process.is_alive():
                     process.kill()
                 process.join()
+                process.close()
             for pipe in self.pipes:
                 pipe.close()
         return failures

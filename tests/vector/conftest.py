@@ -1,0 +1,31 @@
+"""Makes `vector_toys` importable by this folder's tests and by the workers they start."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import vector_toys
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "filterwarnings", "ignore:num_workers=:UserWarning"
+    )  # more workers than cores is what many of these tests want
+
+
+@pytest.fixture(params=vector_toys.BACKENDS)
+def build(request):
+    """A function that makes four environments on one backend and closes them afterwards."""
+    made = []
+
+    def make(creator=vector_toys.make_draw, **kwargs):
+        made.append(vector_toys.make(creator, request.param, **kwargs))
+        return made[-1]
+
+    make.backend = request.param
+    yield make
+    for vecenv in made:
+        vecenv.close()

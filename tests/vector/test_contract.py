@@ -1,0 +1,454 @@
+"""One suite over every backend; `build` makes four environments on each in turn."""
+
+import copy
+import functools
+import pickle
+
+import numpy as np
+import pufferlib
+import pytest
+import torch
+import vector_toys as toys
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.vector import AutoresetMode
+from pufferlib import vector
+from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.spaces import Mixed
+from pufferlib.testing import check_vecenv, require_equal, rollout
+from toys import COMINGS_AND_GOINGS, Counters, Lives, SameStepCounters, acting, emulate
+
+POOLS = ("serial_pool", "pool", "gather")
+ZEROS = np.zeros(4, np.int64)
+
+
+def is_pool(build):
+    return build.backend in POOLS
+
+
+def play(vecenv, steps=1, **reset):
+    """Reset and step; the last result."""
+    vecenv.async_reset(**reset)
+    for _ in range(steps):
+        vecenv.recv()
+        vecenv.send(np.zeros(vecenv.action_space.shape, vecenv.action_space.dtype))
+    return vecenv.recv()
+
+
+# -- conformance and equality ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["nested", "pettingzoo", "same_step"])
+def test_keeps_the_contract(build, kind):
+    check_vecenv(build(toys.KINDS[kind]), steps=30)
+
+
+@functools.cache
+def on_serial(kind):
+    return rollout(toys.make(toys.KINDS[kind], "serial"), 40, seed=3)
+
+
+@pytest.mark.parametrize("kind", toys.KINDS)
+def test_trajectories_are_bit_equal_on_every_backend(build, kind):
+    require_equal(on_serial(kind), rollout(build(toys.KINDS[kind]), 40, seed=3))
+
+
+def test_trajectories_contain_every_kind_of_row():
+    """So that the equality above says something."""
+    for kind in toys.KINDS:
+        record = on_serial(kind)
+        assert record.truncations.any()
+        assert record.terminals.any()
+        assert (~record.masks).any() == (kind == "pettingzoo")
+    assert on_serial("same_step").final_observations.any()
+
+
+@pytest.mark.smoke
+def test_smoke_serial_and_workers_agree():
+    kwargs = {"num_envs": 2, "seed": 1}
+    with (
+        vector.make(toys.make_draw, **kwargs) as serial,
+        vector.make(toys.make_draw, backend="multiprocessing", num_workers=2, **kwargs) as workers,
+    ):
+        require_equal(rollout(serial, 20), rollout(workers, 20))
+
+
+# -- sizes, spaces, indices ----------------------------------------------------------------------
+
+
+def test_counts_environments_and_agents(build):
+    vecenv = build(Counters)
+    assert (vecenv.num_envs, vecenv.num_agents) == (4, 8)
+    assert vecenv.agents_per_batch == (4 if is_pool(build) else 8)
+    assert vecenv.observation_space.shape == (vecenv.agents_per_batch, 2)
+    assert vecenv.driver_env.num_agents == 2
+
+
+def test_every_agent_comes_back_and_env_id_says_which(build):
+    vecenv = build([functools.partial(toys.make_draw, name=str(i)) for i in range(4)], seed=None)
+    vecenv.async_reset(seed=[10, 11, 12, 13])
+    firsts = {i: toys.first_draw(10 + i) for i in range(4)}
+    seen = {}
+    for _ in range(40):
+        observations, *_, env_id, mask = vecenv.recv()
+        assert env_id.dtype == np.int64
+        assert mask.all()
+        for row, agent in zip(observations, env_id.tolist(), strict=True):
+            seen.setdefault(agent, float(row[0]))
+        vecenv.send(np.zeros(len(env_id), np.int64))
+    assert sorted(seen) == [0, 1, 2, 3]
+    assert seen == pytest.approx(firsts)
+
+
+@pytest.mark.parametrize(
+    ("space", "joint"),
+    [
+        (Discrete(3), MultiDiscrete([3, 3])),
+        (MultiDiscrete([2, 3]), MultiDiscrete([[2, 3], [2, 3]])),
+        (Box(-1, 1, (2, 2), np.float32), Box(-1, 1, (2, 2, 2), np.float32)),
+    ],
+)
+def test_joint_action_space_has_a_row_per_agent(space, joint):
+    vecenv = vector.make(lambda: emulate(acting(space)), num_envs=2)
+    assert vecenv.single_action_space == space
+    assert vecenv.action_space == joint
+    vecenv.reset()
+    vecenv.step(vecenv.action_space.sample())
+
+
+def test_joint_observation_space_has_a_row_per_agent():
+    class Bits(toys.Draw):
+        observation_space = MultiBinary(3)
+
+        def observe(self, action):
+            return np.ones(3, np.int8)
+
+    vecenv = vector.make(lambda: emulate(Bits()), num_envs=2)
+    assert vecenv.observation_space == MultiBinary((2, 3))
+
+
+def test_driver_env_is_what_a_policy_needs(build):
+    vecenv = build(toys.make_nested)
+    driver = vecenv.driver_env
+    assert driver.single_observation_space == vecenv.single_observation_space
+    assert driver.single_action_space == vecenv.single_action_space == MultiDiscrete([2, 3])
+    assert driver.emulated == vecenv.emulated
+    assert driver.emulated.observation_dtype["near"]["count"].shape == (3,)
+    assert driver.autoreset_mode == AutoresetMode.NEXT_STEP
+    assert driver.name == "draw"  # any other attribute is environment 0's
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        driver.no_such_thing  # noqa: B018
+    assert not hasattr(driver, "_private")
+
+
+def test_driver_env_can_be_pickled_and_copied_with_a_policy(build):
+    driver = build(toys.make_nested).driver_env
+    for twin in (pickle.loads(pickle.dumps(driver)), copy.deepcopy(driver)):
+        assert twin.single_observation_space == driver.single_observation_space
+        assert twin.emulated == driver.emulated
+        assert not hasattr(twin, "name")
+
+
+def test_autoreset_mode_and_final_observations(build):
+    vecenv = build(functools.partial(SameStepCounters, length=3, truncates=True))
+    assert vecenv.autoreset_mode == AutoresetMode.SAME_STEP
+    vecenv.async_reset()
+    times = dict.fromkeys(range(8), 0)
+    for _ in range(12):
+        observations, _, terminals, truncations, _, env_id, _ = vecenv.recv()
+        assert not terminals.any()
+        assert vecenv.final_observations.shape == observations.shape
+        for row, agent in enumerate(env_id.tolist()):
+            ended = times[agent] > 0 and times[agent] % 3 == 0
+            assert truncations[row] == ended
+            assert observations[row].tolist() == [agent % 2, times[agent] % 3]
+            if ended:
+                assert vecenv.final_observations[row].tolist() == [agent % 2, 3]
+            times[agent] += 1
+        vecenv.send(np.ones(vecenv.agents_per_batch, np.int64))
+
+
+def test_masks_follow_the_agents(build):
+    """Report O16: b dies at step 2, c is born at step 3, all end at step 4."""
+    vecenv = build(lambda: emulate(Lives(COMINGS_AND_GOINGS)))
+    record = rollout(vecenv, 5)
+    one = record.masks[:, :3].astype(int).tolist()
+    assert one == [[1, 1, 0], [1, 1, 0], [1, 1, 0], [1, 0, 1], [1, 0, 1], [1, 1, 0]]
+    assert record.terminals[:, :3].nonzero()[0].tolist() == [2, 4, 4]
+    assert (record.masks == np.tile(record.masks[:, :3], 4)).all()
+
+
+# -- actions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, tuple, np.array, torch.tensor, lambda a: np.array(a)[:, None], lambda a: np.int8(a)],
+    ids=["list", "tuple", "array", "tensor", "column", "int8"],
+)
+def test_actions_arrive_whatever_their_form(form):
+    vecenv = vector.make(lambda: emulate(acting(Discrete(5))), num_envs=4)
+    vecenv.reset()
+    vecenv.step(form([4, 3, 2, 1]))
+    assert vecenv.get_attr("received") == [[4], [3], [2], [1]]
+
+
+def test_each_agent_gets_its_own_actions(build):
+    vecenv = build(lambda: emulate(acting(MultiDiscrete([5, 7]))))
+    vecenv.async_reset()
+    waiting = set(range(4))
+    while waiting:
+        env_id = vecenv.recv()[5]
+        waiting -= set(env_id.tolist())
+        vecenv.send(np.stack([env_id, env_id + 2], axis=1))
+    for i, received in enumerate(vecenv.get_attr("received")):
+        assert received
+        assert all(action.tolist() == [i, i + 2] for action in received)
+
+
+def test_mixed_actions_arrive_exactly():
+    from gymnasium.spaces import Dict
+
+    space = Dict({"choice": Discrete(3), "force": Box(-1, 1, (2,), np.float32)})
+    vecenv = vector.make(lambda: emulate(acting(space)), num_envs=2)
+    assert isinstance(vecenv.single_action_space, Mixed)
+    vecenv.reset()
+    vecenv.step(np.array([[2, 0.25, -0.5], [1, 1, 0]], np.float32))
+    (received,) = vecenv.get_attr("received", [0])
+    assert received[0]["choice"] == 2
+    assert received[0]["force"].tolist() == [0.25, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.zeros(5, np.int64), r"expected shape \(4,\).*got \(5,\)"),
+        (np.zeros((2, 2), np.int64), r"expected shape \(4,\).*got \(2, 2\)"),
+        (3, r"expected shape \(4,\).*got \(\)"),
+        (np.zeros(4), "expected dtype int64, got float64"),
+        (torch.zeros(4), "expected dtype int64, got float32"),
+    ],
+)
+def test_unfit_actions_are_refused_and_nothing_is_lost(actions, message):
+    vecenv = vector.make(toys.make_draw, num_envs=4)
+    vecenv.reset()
+    with pytest.raises(SpaceError, match=message):
+        vecenv.step(actions)
+    vecenv.step(ZEROS)
+    assert vecenv.get_attr("t") == [1] * 4
+
+
+def test_rows_are_never_mixed_up_by_a_transposed_batch():
+    vecenv = vector.make(lambda: emulate(acting(MultiDiscrete([5, 5]))), num_envs=3)
+    vecenv.reset()
+    with pytest.raises(SpaceError, match=r"expected shape \(3, 2\).*got \(2, 3\)"):
+        vecenv.step(np.zeros((2, 3), np.int64))
+
+
+# -- order of calls ------------------------------------------------------------------------------
+
+
+def test_calls_out_of_order_name_the_pending_one(build):
+    vecenv = build()
+    actions = np.zeros(vecenv.agents_per_batch, np.int64)
+    with pytest.raises(APIUsageError, match=r"call reset\(\) or async_reset\(\) first"):
+        vecenv.recv()
+    with pytest.raises(APIUsageError, match=r"call reset\(\) or async_reset\(\) first"):
+        vecenv.send(actions)
+    vecenv.async_reset()
+    with pytest.raises(APIUsageError, match=r"pending: call recv\(\) first"):
+        vecenv.send(actions)
+    vecenv.recv()
+    with pytest.raises(APIUsageError, match=r"call send\(\) or step\(\) first"):
+        vecenv.recv()
+    vecenv.send(actions)
+    vecenv.recv()
+    vecenv.close()
+    for call in (vecenv.recv, vecenv.async_reset, vecenv.render, lambda: vecenv.send(actions)):
+        with pytest.raises(APIUsageError, match="closed: make a new one"):
+            call()
+
+
+def test_pools_refuse_reset_and_step_and_name_the_other_way(build):
+    vecenv = build()
+    if not is_pool(build):
+        vecenv.reset()
+        vecenv.step(ZEROS)
+        return
+    with pytest.raises(APIUsageError, match=r"all 4 agents.*have 2; use async_reset\(\) and recv"):
+        vecenv.reset()
+    vecenv.async_reset()
+    vecenv.recv()
+    with pytest.raises(APIUsageError, match=r"use send\(\) and recv\(\)"):
+        vecenv.step(ZEROS)
+
+
+def test_a_reset_in_flight_leaks_nothing(build):
+    """Neither infos nor observations of the steps that were under way."""
+    vecenv = build(functools.partial(toys.make_emulated, toys.Talker, {"old": True}))
+    play(vecenv, steps=3, seed=0)
+    vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
+    vecenv.async_reset(seed=5)
+    seen = {}
+    for batch in range(2 if is_pool(build) else 1):
+        observations, rewards, *_, infos, env_id, _ = vecenv.recv()
+        assert infos == []
+        assert rewards.tolist() == [0] * len(env_id)
+        assert observations[:, 1:].tolist() == [[0, -1]] * len(env_id)
+        seen |= dict(zip(env_id.tolist(), observations[:, 0].tolist(), strict=True))
+        if batch == 0 and is_pool(build):
+            others = [i for i in range(4) if i not in seen]
+            assert vecenv.get_attr("t", others) == [0, 0]
+            vecenv.send(np.zeros(2, np.int64))
+    expected = rollout(toys.make(toys.make_draw, "serial"), 0, seed=5).observations[0, :, 0]
+    assert {i: seen[i] for i in seen} == {i: float(expected[i]) for i in seen}
+
+
+def test_reset_twice_in_a_row(build):
+    vecenv = build()
+    vecenv.async_reset(seed=1)
+    vecenv.async_reset(seed=2)
+    observations, *_, env_id, _ = vecenv.recv()
+    expected = rollout(toys.make(toys.make_draw, "serial"), 0, seed=2).observations[0]
+    assert np.array_equal(observations, expected[env_id])
+
+
+# -- reaching the environments -------------------------------------------------------------------
+
+
+def test_get_set_call_and_render(build):
+    creators = [functools.partial(toys.make_draw, name=f"env{i}") for i in range(4)]
+    vecenv = build(creators)
+    assert vecenv.get_attr("name") == ["env0", "env1", "env2", "env3"]
+    assert vecenv.call("double", 3, plus=1, indices=[2, 0]) == [7, 7]
+    vecenv.set_attr("name", "new", indices=[1])
+    assert vecenv.get_attr("name", [3, 1]) == ["env3", "new"]
+    vecenv.set_attr("unheard_of", 5)
+    assert vecenv.get_attr("unheard_of") == [5] * 4
+    assert vecenv.render(2) == "env2 at 0"
+    with pytest.raises(AttributeError, match=r"environment 3 \(GymnasiumPufferEnv > Draw\)"):
+        vecenv.get_attr("missing", [3])
+    with pytest.raises(APIUsageError, match="expected 0 to 3, got environment 4"):
+        vecenv.call("double", 1, indices=[4])
+
+
+def test_reaches_environments_while_results_are_pending(build):
+    """As if after the pending step, whose rows and infos still come."""
+    vecenv = build(functools.partial(toys.make_emulated, toys.Talker, {"n": 1}))
+    vecenv.async_reset(seed=0)
+    assert vecenv.get_attr("t") == [0] * 4
+    env_id = vecenv.recv()[5].copy()
+    vecenv.send(np.zeros(len(env_id), np.int64))
+    times = vecenv.get_attr("t")
+    assert times == [int(i in env_id) for i in range(4)]
+    assert vecenv.get_attr("t") == times  # twice: infos wait with the driver
+    vecenv.set_attr("info", {"n": 2})
+    assert vecenv.call("double", 2) == [4] * 4
+    infos = []
+    for _ in range(2 if is_pool(build) else 1):
+        *_, new, env_id, _ = vecenv.recv()
+        infos += new
+        vecenv.send(np.zeros(len(env_id), np.int64))
+    assert {"n": 1} in infos
+    assert all(info["n"] in (1, 2) for info in infos)
+
+
+def test_an_exception_in_a_call_leaves_all_usable(build):
+    vecenv = build()
+    vecenv.async_reset()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        vecenv.call("double", {}, plus=1, indices=[3])
+    observations, *_, env_id, _ = vecenv.recv()
+    vecenv.send(np.zeros(len(env_id), np.int64))
+    vecenv.recv()
+
+
+def test_a_call_tells_where_in_the_worker_it_failed():
+    vecenv = toys.make(toys.make_draw, "sync")
+    with vecenv, pytest.raises(TypeError) as caught:
+        vecenv.call("double", {}, indices=[0])
+    assert "in double" in "".join(caught.value.__notes__)
+
+
+def test_options_reach_every_environment(build):
+    vecenv = build()
+    vecenv.async_reset(options={"level": 3})
+    assert vecenv.get_attr("options") == [{"level": 3}] * 4
+    vecenv.async_reset()
+    assert vecenv.get_attr("options") == [None] * 4
+
+
+# -- what is returned ----------------------------------------------------------------------------
+
+
+def test_arrays_are_live_views_on_every_backend(build):
+    """Report O13: the next result for the same rows overwrites them, everywhere alike."""
+    vecenv = build()
+    vecenv.async_reset(seed=0)
+    first, *_, env_id, _ = vecenv.recv()
+    env_id = env_id.copy()
+    kept = first.copy()
+    for _ in range(4):
+        vecenv.send(np.ones(len(env_id), np.int64))
+        again = vecenv.recv()
+        if np.array_equal(again[5], env_id):
+            break
+    assert np.shares_memory(first, again[0])
+    assert not np.array_equal(first, kept)
+
+
+def test_copies_are_kept(build):
+    vecenv = build(copy=True)
+    vecenv.async_reset(seed=0)
+    first = vecenv.recv()
+    kept = copy.deepcopy(first)
+    for _ in range(6):
+        vecenv.send(np.ones(vecenv.agents_per_batch, np.int64))
+        vecenv.recv()
+    for before, now in zip(kept, first, strict=True):
+        assert np.array_equal(before, now)
+
+
+def test_infos_are_snapshots(build):
+    class Reuser(toys.Talker):
+        def step(self, action):
+            self.info["t"] = self.t + 1
+            return super().step(action)
+
+    vecenv = build(functools.partial(toys.make_emulated, Reuser, {"deep": [1]}))
+    infos = play(vecenv, steps=4)[4]
+    kept = copy.deepcopy(infos)
+    assert kept
+    for _ in range(4):
+        vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
+        vecenv.recv()
+    assert infos == kept
+    infos[0]["deep"].append(2)
+    assert vecenv.get_attr("info")[0]["deep"] == [1]
+
+
+def test_large_infos_do_not_deadlock(build):
+    big = {"frame": np.arange(1 << 17), "text": "x" * (1 << 20)}
+    vecenv = build(functools.partial(toys.make_emulated, toys.Talker, big))
+    vecenv.async_reset(seed=0)
+    with toys.time_limit(20):
+        for _ in range(4):
+            vecenv.recv()
+            vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
+        infos = vecenv.recv()[4]
+        vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
+        vecenv.close()  # while workers are writing theirs
+    assert all(np.array_equal(info["frame"], big["frame"]) for info in infos)
+
+
+def test_infos_that_cannot_be_pickled_are_named():
+    generator = (i for i in range(3))
+
+    class Lazy(toys.Draw):
+        def step(self, action):
+            return *super().step(action)[:4], {"lazy": generator}
+
+    with toys.make(functools.partial(toys.make_emulated, Lazy), "sync") as vecenv:
+        vecenv.reset()
+        message = "infos of environments 0 to 1 cannot be pickled.*generator.*plain data"
+        with pytest.raises(pufferlib.WorkerError, match=message):
+            vecenv.step(ZEROS)
