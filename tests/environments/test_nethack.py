@@ -318,7 +318,7 @@ def test_the_near_map_is_cut_out_around_the_hero(real_rows):
         assert (squares[row].numpy() == padded[row, y : y + 9, x : x + 9]).all()
 
 
-@pytest.mark.parametrize(("x", "y"), [(0, 0), (78, 20), (40, 10), (2, 19)])
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (77, 20), (40, 10), (2, 19)])
 def test_the_far_map_has_the_heros_block_in_the_middle(x, y):
     far = policies.FarMap()
     glyphs = torch.full((1, 21, 79), environment.BLANK_GLYPH)

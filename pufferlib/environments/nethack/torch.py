@@ -148,7 +148,7 @@ class Recurrent(LSTMWrapper):
 class NearMap(nn.Module):
     """The squares around the hero, hero in the middle."""
 
-    def __init__(self, crop: int, channels: int = 16, width: int = 32) -> None:
+    def __init__(self, crop: int, channels: int = 16, width: int = 24) -> None:
         super().__init__()
         self.crop = crop
         self.channels = channels
@@ -158,11 +158,11 @@ class NearMap(nn.Module):
         self.convolutions = nn.Sequential(
             layer_init(nn.Conv2d(channels, width, 3)),
             nn.ReLU(),
-            layer_init(nn.Conv2d(width, width, 3)),
+            layer_init(nn.Conv2d(width, width, 3, stride=2)),
             nn.ReLU(),
             nn.Flatten(),
         )
-        self.features = width * (crop - 4) ** 2
+        self.features = width * ((crop - 3) // 2) ** 2
 
     def forward(self, surroundings: Tensor) -> Tensor:
         """Embedded squares `(B, channels, crop, crop)` to `(B, features)`."""
@@ -178,9 +178,7 @@ class NearMap(nn.Module):
         """The `(B, crop, crop)` glyphs around (x, y); blank outside the map."""
         reach = torch.arange(self.crop, device=glyphs.device) - self.crop // 2
         rows, columns = y[:, None] + reach, x[:, None] + reach
-        inside = _is_below(rows, MAP_ROWS)[:, :, None] & _is_below(columns, MAP_COLUMNS)[:, None]
-        rows, columns = rows.clamp(0, MAP_ROWS - 1), columns.clamp(0, MAP_COLUMNS - 1)
-        index = rows[:, :, None] * MAP_COLUMNS + columns[:, None]
+        index, inside = _window(rows, columns, MAP_ROWS, MAP_COLUMNS)
         squares = glyphs.flatten(1).gather(1, index.flatten(1)).view_as(index)
         return squares.where(inside, BLANK_GLYPH)
 
@@ -193,6 +191,7 @@ class FarMap(nn.Module):
     """
 
     BLOCK = 3
+    ROWS, COLUMNS = MAP_ROWS // BLOCK, MAP_COLUMNS // BLOCK  # the last column is hardly ever used
     REACH = (6, 13)  # blocks up and down, left and right: most of the map from anywhere
 
     def __init__(self, width: int = 16) -> None:
@@ -214,26 +213,22 @@ class FarMap(nn.Module):
         return self.convolutions(self._around(self._blocks(glyphs), blstats))
 
     def _blocks(self, glyphs: Tensor) -> Tensor:
-        """Which planes occur in each block, `(B, 8, 7, 27)` of 0.0 and 1.0."""
-        squares = self.planes[glyphs]
-        squares = F.pad(squares, (0, -MAP_COLUMNS % self.BLOCK, 0, -MAP_ROWS % self.BLOCK))
-        rows, columns = (size // self.BLOCK for size in squares.shape[1:])
-        tiled = squares.view(-1, rows, self.BLOCK, columns, self.BLOCK)
+        """Which planes occur in each block, `(B, 8, 7, 26)` of 0.0 and 1.0."""
+        squares = self.planes[glyphs[:, :, : self.COLUMNS * self.BLOCK]]
+        tiled = squares.view(-1, self.ROWS, self.BLOCK, self.COLUMNS, self.BLOCK)
         counts = tiled.sum((2, 4)).unsqueeze(-1).view(torch.uint8)
-        return (counts > 0).float().permute(0, 3, 1, 2)
+        return (counts > 0).permute(0, 3, 1, 2).float()
 
     def _around(self, blocks: Tensor, blstats: Tensor) -> Tensor:
         """The `(B, 8, 13, 27)` blocks around the hero's, zero outside the map."""
         up, left = self.REACH
-        padded = F.pad(blocks, (left, left, up, up))
-        columns = padded.shape[3]
-        # In the padded map the window begins at the hero's own block in the unpadded one.
-        first = (blstats[:, _Y] // self.BLOCK) * columns + blstats[:, _X] // self.BLOCK
-        down = torch.arange(2 * up + 1, device=blocks.device) * columns
-        window = (down[:, None] + torch.arange(2 * left + 1, device=blocks.device)).flatten()
-        index = (first[:, None] + window).unsqueeze(1).expand(-1, blocks.shape[1], -1)
-        around = padded.flatten(2).gather(2, index)
-        return around.view(*blocks.shape[:2], 2 * up + 1, 2 * left + 1)
+        rows = blstats[:, _Y, None] // self.BLOCK + torch.arange(-up, up + 1, device=blocks.device)
+        columns = blstats[:, _X, None] // self.BLOCK
+        columns = columns + torch.arange(-left, left + 1, device=blocks.device)
+        index, inside = _window(rows, columns, self.ROWS, self.COLUMNS)
+        flat = index.flatten(1).unsqueeze(1).expand(-1, blocks.shape[1], -1)
+        around = blocks.flatten(2).gather(2, flat).view(*blocks.shape[:2], *index.shape[1:])
+        return around * inside.unsqueeze(1)
 
 
 class DirectionHead(nn.Module):
@@ -293,8 +288,14 @@ class Message(nn.Module):
         return self.pieces(text.transpose(1, 2)).amax(dim=2).relu()
 
 
-def _is_below(index: Tensor, size: int) -> Tensor:
-    return (index >= 0) & (index < size)
+def _window(rows: Tensor, columns: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Where `rows` `(B, h)` meet `columns` `(B, w)` in a flat map of `height` by `width`.
+
+    Returns the index `(B, h, w)` of the nearest square of the map, and whether it is the square.
+    """
+    near_rows, near_columns = rows.clamp(0, height - 1), columns.clamp(0, width - 1)
+    inside = (rows == near_rows)[:, :, None] & (columns == near_columns)[:, None]
+    return near_rows[:, :, None] * width + near_columns[:, None], inside
 
 
 def _check_keys(native_dtype: Any) -> None:
