@@ -33,6 +33,7 @@ from pufferlib.spaces import Mixed, is_box, is_discrete, is_multidiscrete
 __all__ = ["ActionHead", "Convolutional", "Default", "LSTMWrapper", "is_recurrent"]
 
 State = tuple[Tensor, ...]
+LSTM_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def is_recurrent(policy: nn.Module) -> bool:
@@ -316,23 +317,22 @@ class LSTMWrapper(nn.Module):
         logits, value = self.policy.decode_actions(hidden, lookup)
         return logits, value, state
 
-    def _recur(
-        self, hidden: Tensor, state: State, starts: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run the LSTM over `(T, B, input_size)`, one call per stretch without a start."""
+    def _recur(self, hidden: Tensor, state: State, starts: Tensor | None) -> tuple[Tensor, State]:
+        """Run the LSTM over `(T, B, input_size)`; `starts` is `(T, B)`."""
         if starts is None:
             return self.recurrent(hidden, state)
         if len(hidden) == 1:  # acting: no look at the data, so nothing to wait for on a GPU
             return self.recurrent(hidden, _zero_where(starts[0], state))
         has_start = starts.any(1).tolist()
-        cuts = [0] + [step for step in range(1, len(has_start)) if has_start[step]]
-        outputs = []
-        for begin, end in zip(cuts, [*cuts[1:], len(has_start)], strict=True):
-            if has_start[begin]:
-                state = _zero_where(starts[begin], state)
-            output, state = self.recurrent(hidden[begin:end], state)
-            outputs.append(output)
-        return torch.cat(outputs), state
+        if not any(has_start[1:]):
+            return self.recurrent(hidden, _zero_where(starts[0], state))
+        resets = [row if any_row else None for row, any_row in zip(starts, has_start, strict=True)]
+        last: list[State] = []
+        for layer in range(self.recurrent.num_layers):
+            layer_state = tuple(part[layer] for part in state)
+            hidden, layer_state = _run_layer(self.recurrent, layer, hidden, layer_state, resets)
+            last.append(layer_state)
+        return hidden, tuple(torch.stack(parts) for parts in zip(*last, strict=True))
 
     def _split_shape(self, observations: Tensor) -> tuple[int, int]:
         shape, extra = observations.shape, observations.ndim - len(self.observation_shape)
@@ -356,6 +356,46 @@ class LSTMWrapper(nn.Module):
             raise APIUsageError(
                 f"starts: expected shape {(batch, steps)}, got {tuple(starts.shape)}"
             )
+
+
+def _run_layer(
+    lstm: nn.LSTM,
+    layer: int,
+    inputs: Tensor,
+    state: State,
+    resets: list[Tensor | None],
+) -> tuple[Tensor, State]:
+    """One layer of `lstm`, forgetting its state where it is told to.
+
+        i, f, g, o = W_ih x_t + b_ih + W_hh h_{t-1} + b_hh
+        c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g);   h_t = sigmoid(o) tanh(c_t)
+
+    A call of `nn.LSTM` per stretch between resets would do as well, but takes twice as long where
+    they are frequent. Here all inputs are multiplied at once, which leaves one product per step.
+    Source of the equations: the documentation of `torch.nn.LSTM`.
+
+    Args:
+        lstm: whose weights are used.
+        layer: which of its layers.
+        inputs: `(T, B, …)`.
+        state: `(h, c)`, each `(B, hidden_size)`.
+        resets: for each step None, or bool `(B,)`: the rows whose state is zeroed before it.
+
+    Returns:
+        `(T, B, hidden_size)`, and the state after the last step.
+    """
+    w_ih, w_hh, b_ih, b_hh = (getattr(lstm, f"{name}_l{layer}") for name in LSTM_WEIGHTS)
+    from_inputs = nn.functional.linear(inputs, w_ih, b_ih + b_hh)
+    hidden, cell = state
+    outputs = []
+    for gates, rows in zip(from_inputs.unbind(0), resets, strict=True):
+        if rows is not None:
+            hidden, cell = (part.masked_fill(rows[:, None], 0) for part in (hidden, cell))
+        i, f, g, o = torch.addmm(gates, hidden, w_hh.T).chunk(4, dim=-1)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        hidden = o.sigmoid() * cell.tanh()
+        outputs.append(hidden)
+    return torch.stack(outputs), (hidden, cell)
 
 
 def _zero_where(starts: Tensor, state: State) -> State:
