@@ -279,7 +279,11 @@ def test_install_calls_pip_with_the_lock_and_returns_its_code(monkeypatch, capsy
     assert call[:4] == [sys.executable, "-m", "pip", "install"]
     assert call[-1] == 'nle==1.3.0; python_version < "3.14"'
     assert call[4:-1] == ["-c", str(ROOT / "constraints.txt")]
-    assert "Installing nethack" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("Installing nethack")
+    monkeypatch.setattr(environments_command, "constraints_file", lambda: None)
+    environments_command.install(["nethack"], run=lambda call: calls.append(call) or 0)
+    assert "-c" not in calls[-1]
+    assert "newest versions" in capsys.readouterr().out
     assert environments_command.extra_requirements("classic_control") == ["pygame-ce>=2.5"]
 
 

@@ -69,7 +69,10 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
     if row.extra is None:
         print(f"{row.name} is part of every installation; nothing to install.")
         return 0
-    command = pip_command(extra_requirements(row.extra), constraints_file())
+    constraints = constraints_file()
+    if constraints is None:
+        print("No constraints.txt beside this pufferlib: pip takes the newest versions that fit.")
+    command = pip_command(extra_requirements(row.extra), constraints)
     print(f"Installing {row.name}: {' '.join(command)}", flush=True)
     return run(command)
 
