@@ -124,7 +124,9 @@ def test_initial_scales():
     policy = Default(env_of(), hidden_size=64, num_layers=2)
     assert policy.encoder[0].weight.norm(dim=0).mean().item() == pytest.approx(2**0.5, rel=1e-5)
     assert policy.encoder[2].weight.norm(dim=1).mean().item() == pytest.approx(2**0.5, rel=1e-5)
-    assert policy.action_head.discrete.weight.norm(dim=1).max().item() == pytest.approx(0.01, rel=1e-4)
+    assert policy.action_head.discrete.weight.norm(dim=1).max().item() == pytest.approx(
+        0.01, rel=1e-4
+    )
     assert policy.value_head.weight.norm().item() == pytest.approx(1.0, rel=1e-5)
 
 
