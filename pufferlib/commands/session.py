@@ -74,9 +74,10 @@ class Session:
         """
         try:
             exit_code = self._train_and_save(stop)
-            self._summarize()  # first: environments that hang take their time to close
+            self._summarize()
         finally:
-            self._close()
+            with stop.cleanup():
+                self._close()
         return exit_code
 
     @property

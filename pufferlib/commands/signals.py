@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
@@ -38,6 +38,7 @@ class GracefulExit:
         self._deadline = 0.0
         self._interruptible = False
         self._raised = False
+        self._cleaning = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> GracefulExit:
@@ -67,6 +68,19 @@ class GracefulExit:
         finally:
             self._interruptible = False
 
+    @contextmanager
+    def cleanup(self, patience: float = 2.0) -> Iterator[None]:
+        """The last stretch: after a signal it is broken off, silently, if it takes longer."""
+        if self._signum is None:
+            yield
+            return
+        self._cleaning = True
+        signal.setitimer(signal.ITIMER_REAL, patience)
+        with suppress(Interrupted):
+            yield
+        self._cleaning = False
+        self._await_deadline()
+
     def check(self) -> None:
         """Raise `Interrupted` if a signal has come."""
         if self._signum is not None:
@@ -83,16 +97,20 @@ class GracefulExit:
 
     def _on_alarm(self, signum: int, frame: FrameType | None) -> None:
         assert self._signum is not None
-        if self._raised:
+        if self._raised and not self._cleaning:
             _leave(128 + self._signum)
         self._raise()
 
     def _raise(self) -> None:
         assert self._signum is not None
         self._raised = True
+        self._cleaning = False
+        self._await_deadline()
+        raise Interrupted(self._signum)
+
+    def _await_deadline(self) -> None:
         left = self._deadline - time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, max(left, 0.001))  # zero would switch it off
-        raise Interrupted(self._signum)
 
 
 def _leave(exit_code: int) -> NoReturn:

@@ -56,7 +56,7 @@ def run(config: Config, resume: Path | None = None) -> int:
                 session = Session(config, run_dir, resume)
             return session.run(stop)
         except Interrupted as interruption:
-            print(f"{interruption}; nothing was trained yet")
+            print(interruption)
             return interruption.exit_code
 
 

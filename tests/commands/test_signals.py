@@ -68,6 +68,22 @@ def test_work_that_is_not_dropped_ends_after_the_grace_period():
     assert time.monotonic() - started < 2
 
 
+def test_cleanup_after_a_signal_is_broken_off():
+    started = time.monotonic()
+    with GracefulExit() as stop:
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            stop.check()
+        with stop.cleanup(patience=0.1):
+            time.sleep(5)
+    assert time.monotonic() - started < 2
+
+
+def test_cleanup_without_a_signal_has_all_the_time():
+    with GracefulExit() as stop, stop.cleanup(patience=0.01):
+        time.sleep(0.1)
+
+
 def test_handlers_are_put_back_without_a_signal():
     before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)]
     with GracefulExit() as stop:
