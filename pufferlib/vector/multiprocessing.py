@@ -22,8 +22,8 @@ class Multiprocessing(VecEnv):
     """Steps environments in `num_workers` processes; see `make` for the arguments.
 
     Batches are views of the shared buffers unless `zero_copy=False` lets any workers that finished
-    first make a batch, which is then gathered by a copy. Driver and workers wait by spinning a
-    bounded number of times, giving the core away at each, and then on a semaphore.
+    first make a batch, which is then gathered by a copy. Driver and workers wait by spinning for
+    a tenth of a millisecond, giving the core away at each turn, and then on a semaphore.
     """
 
     def __init__(
