@@ -79,7 +79,7 @@ class PufferEnv(ABC):
         """What the environment looks like now: text, an RGB array, or None."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - optional: most environments hold nothing
         """Free what the environment holds."""
 
 
