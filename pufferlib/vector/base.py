@@ -38,6 +38,10 @@ class State(enum.Enum):
     CLOSED = "the vectorized environment is closed: make a new one"
 
 
+# Looking a member up in its class takes as long as checking the actions does.
+CREATED, WAITING, READY, CLOSED = State
+
+
 class DriverEnv:
     """What all environments share, and a way to the first one's own attributes.
 
@@ -57,8 +61,8 @@ class DriverEnv:
 
     def __getattr__(self, name: str) -> Any:
         vecenv = None if name.startswith("_") else self._vecenv()
-        if vecenv is None:
-            raise AttributeError(name)
+        if vecenv is None or vecenv._state is CLOSED:
+            raise AttributeError(f"driver_env has no {name!r}, and its vecenv is gone or closed")
         return vecenv.get_attr(name, indices=[0])[0]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,9 +110,10 @@ class VecEnv(ABC):
         self.final_observations: NDArray[Any] | None = None
         shape, self._action_dtype = row_layout(self.single_action_space)
         self._action_shape = (self.agents_per_batch, *shape)
+        self._is_pool = batch_size != num_envs
         self._copy = copy
         self._seed: int | None = seed
-        self._state = State.CREATED
+        self._state = CREATED
 
     # -- the calls that users make ---------------------------------------------------------
 
@@ -150,7 +155,8 @@ class VecEnv(ABC):
             SpaceError: the actions' shape or dtype does not fit.
             WorkerError: an environment raised or its process died.
         """
-        self._require_full_batch("step", "send() and recv()")
+        if self._is_pool:
+            self._require_full_batch("step", "send() and recv()")
         self.send(actions)
         return self.recv()[:5]
 
@@ -164,10 +170,10 @@ class VecEnv(ABC):
         May be called at any time: steps in flight are finished and their results dropped.
         """
         self._require_open()
-        if seed is None and self._state is State.CREATED:
+        if seed is None and self._state is CREATED:
             seed = self._seed
         self._start_reset(self._env_seeds(seed), seed, options)
-        self._state = State.WAITING
+        self._state = WAITING
 
     def recv(self) -> Received:
         """The next batch: that of the environments which finished first.
@@ -181,10 +187,10 @@ class VecEnv(ABC):
             APIUsageError: nothing is pending.
             WorkerError: an environment raised or its process died; everything is closed then.
         """
-        if self._state is not State.WAITING:
+        if self._state is not WAITING:
             raise APIUsageError(f"recv() came out of order: {self._state.value}")
         rows, infos, env_id = self._receive()
-        self._state = State.READY
+        self._state = READY
         if self._copy:
             rows = Buffers(*(None if a is None else a.copy() for a in rows.arrays()))  # type: ignore[arg-type]
         self.final_observations = rows.final_observations
@@ -206,10 +212,10 @@ class VecEnv(ABC):
             SpaceError: the actions' shape or dtype does not fit.
             WorkerError: as in `recv`, where the backend steps at once (`Serial`).
         """
-        if self._state is not State.READY:
+        if self._state is not READY:
             raise APIUsageError(f"send() came out of order: {self._state.value}")
         self._start_step(self._as_actions(actions))
-        self._state = State.WAITING
+        self._state = WAITING
 
     def get_attr(self, name: str, indices: Sequence[int] | None = None) -> list[Any]:
         """Attribute `name` of the environments `indices` (all by default), inner ones included.
@@ -239,9 +245,9 @@ class VecEnv(ABC):
         Raises:
             WorkerError: an environment's own `close` raised; everything else is closed by then.
         """
-        if self._state is State.CLOSED:
+        if self._state is CLOSED:
             return
-        self._state = State.CLOSED
+        self._state = CLOSED
         self._close()
 
     def __enter__(self) -> Self:
@@ -277,11 +283,11 @@ class VecEnv(ABC):
     # -- shared checks ---------------------------------------------------------------------
 
     def _require_open(self) -> None:
-        if self._state is State.CLOSED:
-            raise APIUsageError(State.CLOSED.value)
+        if self._state is CLOSED:
+            raise APIUsageError(CLOSED.value)
 
     def _require_full_batch(self, name: str, instead: str) -> None:
-        if self.agents_per_batch != self.num_agents:
+        if self._is_pool:
             raise APIUsageError(
                 f"{name}() needs all {self.num_agents} agents in one batch, but batches have "
                 f"{self.agents_per_batch}; use {instead}, or leave out batch_size"

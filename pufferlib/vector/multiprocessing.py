@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from multiprocessing.context import BaseContext
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,13 +65,13 @@ class Multiprocessing(VecEnv):
     def _start_reset(
         self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
     ) -> None:
+        size = self._sizes.envs_per_worker
+        payloads = [
+            cloudpickle.dumps((seeds[start : start + size], _base_seed(base), options))
+            for start in range(0, self.num_envs, size)
+        ]
         try:
             self._workers.drain()
-            size = self._sizes.envs_per_worker
-            payloads = [
-                (seeds[start : start + size], _base_seed(base), options)
-                for start in range(0, self.num_envs, size)
-            ]
             for team in self._workers.teams:
                 self._workers.reset(team, payloads[team.workers.start : team.workers.stop])
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy as copying
 import functools
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,6 +41,8 @@ class Serial(VecEnv):
     ) -> None:
         sizes = Sizes.serial(len(creators), batch_size)
         self._groups: list[EnvGroup] = []
+        # Runs once: by `close`, when the last reference is dropped, or at interpreter exit.
+        self._finalizer = weakref.finalize(self, _close_groups, self._groups)
         try:
             for start in range(0, sizes.num_envs, sizes.batch_size):
                 group = EnvGroup(creators[start : start + sizes.batch_size], start)
@@ -102,11 +105,16 @@ class Serial(VecEnv):
         return getattr(self._groups[group], verb)(i, *args, **kwargs)
 
     def _close(self) -> None:
-        failure = None
-        for group in self._groups:
-            try:
-                group.close()
-            except Exception as error:
-                failure = error
-        if failure is not None:
-            raise failure
+        self._finalizer()
+
+
+def _close_groups(groups: list[EnvGroup]) -> None:
+    """Close all, also those after one that fails to."""
+    failure = None
+    for group in groups:
+        try:
+            group.close()
+        except WorkerError as error:
+            failure = error
+    if failure is not None:
+        raise failure

@@ -144,8 +144,8 @@ class Workers:
         for release in team.releases:
             release()
 
-    def reset(self, team: Team, payloads: Sequence[Any]) -> None:
-        """Let `team` reset, with a payload for each of its workers."""
+    def reset(self, team: Team, payloads: Sequence[bytes]) -> None:
+        """Let `team` reset, with a pickled payload for each of its workers."""
         self._mark_busy(team)
         for worker, payload in zip(team.workers, payloads, strict=True):
             self._post(worker, Command.RESET, payload)
@@ -155,11 +155,11 @@ class Workers:
         self._finished[team.index] = False
         team.statuses[:] = team.all_busy
 
-    def _post(self, worker: int, command: int, payload: Any) -> None:
+    def _post(self, worker: int, command: int, payload: bytes) -> None:
         self._commands[worker] = command
         self._signals[worker].go.release()
         with self._naming_the_dead(worker, "before its next command"):
-            self._pipes[worker].send_bytes(cloudpickle.dumps(payload))
+            self._pipes[worker].send_bytes(payload)
 
     def wait(self, count: int) -> list[Team]:
         """The first `count` teams that have finished.
@@ -213,17 +213,18 @@ class Workers:
         Raises:
             WorkerError: the worker died.
         """
+        payload = cloudpickle.dumps(request)  # first: if it fails, nothing has happened
         self._await_idle(worker)
         if self._has_unread(worker) and worker not in self._early:
             self._early[worker] = self._read(worker, "while it sent infos")
-        self._post(worker, Command.CALL, request)
+        self._post(worker, Command.CALL, payload)
         return self._read(worker, "during a call")
 
     def _await_idle(self, worker: int) -> None:
         """Calls are rare, so this only looks now and then and leaves the semaphore to `wait`."""
         team_busy = any(worker in team.workers for team in self._busy.values())
         while team_busy and self._statuses[worker] == Status.BUSY:
-            self._require_alive(worker, "while it was busy")
+            self._check_alive()
             time.sleep(0.0005)
 
     def _has_unread(self, worker: int) -> bool:
@@ -242,16 +243,12 @@ class Workers:
         """Raise for a worker that died or failed, without waiting for the rest of its team."""
         for team in self._busy.values():
             for worker in team.workers:
-                status = self._statuses[worker]
-                if status == Status.BUSY:
-                    self._require_alive(worker, "while it was busy")
-                elif status == Status.FAILED:
-                    self._infos(worker)
-
-    def _require_alive(self, worker: int, when: str) -> None:
-        # In this order: a worker may finish and then be killed.
-        if not self._processes[worker].is_alive() and self._statuses[worker] == Status.BUSY:
-            raise self._death(worker, when)
+                if self._statuses[worker] == Status.FAILED:
+                    self._infos(worker)  # raises what it reports
+                alive = self._processes[worker].is_alive()
+                # In this order: the last worker of a team may finish it and then be killed.
+                if not alive and not self._finished[team.index]:
+                    raise self._death(worker, "while it was busy")
 
     def _death(self, worker: int, when: str) -> WorkerError:
         process = self._processes[worker]

@@ -3,19 +3,21 @@
 import copy
 import functools
 import pickle
+import threading
 
 import numpy as np
-import pufferlib
 import pytest
 import torch
 import vector_toys as toys
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode
+from toys import COMINGS_AND_GOINGS, Counters, Lives, SameStepCounters, acting, emulate
+
+import pufferlib
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError, SpaceError
 from pufferlib.spaces import Mixed
 from pufferlib.testing import check_vecenv, require_equal, rollout
-from toys import COMINGS_AND_GOINGS, Counters, Lives, SameStepCounters, acting, emulate
 
 POOLS = ("serial_pool", "pool", "gather")
 ZEROS = np.zeros(4, np.int64)
@@ -146,6 +148,13 @@ def test_driver_env_can_be_pickled_and_copied_with_a_policy(build):
         assert twin.single_observation_space == driver.single_observation_space
         assert twin.emulated == driver.emulated
         assert not hasattr(twin, "name")
+
+
+def test_driver_env_of_a_closed_vecenv_still_describes(build):
+    vecenv = build()
+    vecenv.close()
+    assert vecenv.driver_env.single_action_space == Discrete(5)
+    assert getattr(vecenv.driver_env, "name", None) is None
 
 
 def test_autoreset_mode_and_final_observations(build):
@@ -360,6 +369,22 @@ def test_an_exception_in_a_call_leaves_all_usable(build):
     observations, *_, env_id, _ = vecenv.recv()
     vecenv.send(np.zeros(len(env_id), np.int64))
     vecenv.recv()
+
+
+@pytest.mark.parametrize("backend", ["sync", "pool"])
+def test_what_cannot_be_pickled_leaves_all_usable(backend):
+    lock = threading.Lock()
+    with toys.make(toys.make_draw, backend) as vecenv:
+        vecenv.async_reset()
+        with pytest.raises(TypeError, match="lock"):
+            vecenv.set_attr("name", lock)
+        with pytest.raises(TypeError, match="lock"):
+            vecenv.async_reset(options={"lock": lock})
+        vecenv.set_attr("make_lock", threading.Lock)
+        with pytest.raises(pufferlib.WorkerError, match="result of environments .* cannot be pick"):
+            vecenv.call("make_lock")
+        vecenv.recv()
+        assert vecenv.get_attr("name") == ["draw"] * 4
 
 
 def test_a_call_tells_where_in_the_worker_it_failed():

@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 import vector_toys as toys
+
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError, WorkerError
 
@@ -275,8 +276,9 @@ def test_close_while_workers_are_busy(tmp_path):
     assert closings(tmp_path) == ALL_ONCE
 
 
-def test_dropping_the_last_reference_ends_the_workers(tmp_path):
-    vecenv = parallel(toys.faulty(faulty=None, folder=tmp_path))
+@pytest.mark.parametrize("backend", toys.BACKENDS)
+def test_dropping_the_last_reference_closes_everything(backend, tmp_path):
+    vecenv = toys.make(toys.faulty(faulty=None, folder=tmp_path), backend)
     drive(vecenv, 3)
     pids = workers()
     del vecenv

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import vector_toys as toys
+
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError, SpaceError, WorkerError
 from pufferlib.vector import sizes

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import vector_toys as toys
+
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError
 from pufferlib.testing import rollout

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import vector_toys as toys
+
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError
 from pufferlib.testing import check_vecenv, require_equal, rollout

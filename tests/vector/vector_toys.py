@@ -9,10 +9,11 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-import pufferlib
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 from pettingzoo.utils.env import ParallelEnv
+
+import pufferlib
 from pufferlib import vector
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 
