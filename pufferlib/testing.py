@@ -302,7 +302,8 @@ def _check_rows(record: Rollout, env: Any) -> None:
         for t, agent in np.argwhere(where):
             _require(
                 space.contains(rows[t, agent]),
-                f"step {t}, agent {agent}: expected a valid {name} in {space}, got {rows[t, agent]}",
+                f"step {t}, agent {agent}: expected a valid {name} in {space}, got "
+                f"{rows[t, agent]}",
             )
 
 

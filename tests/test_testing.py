@@ -3,12 +3,8 @@
 import functools
 
 import numpy as np
-import pufferlib
 import pytest
 from gymnasium.spaces import Box, Discrete
-from pufferlib import vector
-from pufferlib.exceptions import APIUsageError
-from pufferlib.testing import check_env, check_vecenv, require_equal, rollout
 from toys import (
     COMINGS_AND_GOINGS,
     Counters,
@@ -19,6 +15,11 @@ from toys import (
     emulate,
     pair_game,
 )
+
+import pufferlib
+from pufferlib import vector
+from pufferlib.exceptions import APIUsageError
+from pufferlib.testing import check_env, check_vecenv, require_equal, rollout
 
 GOOD = {
     "gymnasium": lambda: emulate(OwnRandom(length=5)),
