@@ -43,7 +43,7 @@ class Market(ParallelEnv):
             "open": self.tick % 2,
             "stock": np.full((2, 2), self.tick, np.int8),
         }
-        return {agent: sample for agent in self.possible_agents}
+        return dict.fromkeys(self.possible_agents, sample)
 
     def reset(self, seed=None, options=None):
         self.agents, self.tick = list(self.possible_agents), 0
