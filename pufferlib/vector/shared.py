@@ -18,7 +18,7 @@ from pufferlib.exceptions import APIUsageError
 # between any two looks. A block costs two context switches and, on a core that then idles, tens of
 # microseconds until it runs again. Bounded by time and not by tries: where others compete for the
 # core, a look comes only every few milliseconds, and a blocked process is woken sooner.
-SPIN_SECONDS = 100e-6
+SPIN_SECONDS = 50e-6
 # Seconds between looks at whether the other side still lives, while blocked.
 PATIENCE = 0.2
 
