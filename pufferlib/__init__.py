@@ -48,6 +48,7 @@ _SUBMODULES = frozenset(
         "environments",
         "flatten",
         "frameworks",
+        "lock",
         "models",
         "native",
         "postprocess",

@@ -19,6 +19,7 @@ PACKAGE = Path(pufferlib.__file__).parent
 
 LAYERS = {
     "exceptions": 0,
+    "lock": 0,
     "spaces": 0,
     "buffers": 1,
     "flatten": 1,
