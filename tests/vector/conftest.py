@@ -16,7 +16,7 @@ def pytest_configure(config):
     )  # more workers than cores is what many of these tests want
 
 
-@pytest.fixture(params=vector_toys.BACKENDS)
+@pytest.fixture(params=vector_toys.USUAL)
 def build(request):
     """A function that makes four environments on one backend and closes them afterwards."""
     made = []

@@ -32,6 +32,9 @@ BACKENDS = {
     },
 }
 
+# What most tests run over; the differences of the rest are tested where they matter.
+USUAL = [name for name in BACKENDS if name != "sync4"]
+
 
 def make(creator, backend, **kwargs):
     """`vector.make` of four environments on a named backend."""
