@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -214,10 +215,13 @@ class FarMap(nn.Module):
 
     def _blocks(self, glyphs: Tensor) -> Tensor:
         """Which planes occur in each block, `(B, 8, 7, 26)` of 0.0 and 1.0."""
-        squares = self.planes[glyphs[:, :, : self.COLUMNS * self.BLOCK]]
-        tiled = squares.view(-1, self.ROWS, self.BLOCK, self.COLUMNS, self.BLOCK)
-        counts = tiled.sum((2, 4)).unsqueeze(-1).view(torch.uint8)
-        return (counts > 0).permute(0, 3, 1, 2).float()
+        squares = self.planes.index_select(0, glyphs.flatten()).view_as(glyphs)
+        # Slices added up are several times faster than a sum over two inner dimensions.
+        block, end = self.BLOCK, self.COLUMNS * self.BLOCK
+        lines = functools.reduce(torch.add, (squares[:, k::block] for k in range(block)))
+        counts = functools.reduce(torch.add, (lines[:, :, k:end:block] for k in range(block)))
+        present = counts.unsqueeze(-1).view(torch.uint8).clamp(max=1)
+        return present.permute(0, 3, 1, 2).float()
 
     def _around(self, blocks: Tensor, blstats: Tensor) -> Tensor:
         """The `(B, 8, 13, 27)` blocks around the hero's, zero outside the map."""
