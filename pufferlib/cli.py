@@ -1,7 +1,7 @@
-"""The `puffer` command: train, evaluate, and bring environments.
+"""The `puffer` command: train, evaluate, bring environments, and check the machine.
 
 Exit codes: 0 success, 1 a failure, 2 a command line that makes no sense, 130 and 143 after
-SIGINT and SIGTERM.
+SIGINT and SIGTERM. `puffer doctor` returns the number of things that do not fit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ COMMANDS = {
     "eval": ("pufferlib.commands.evaluate:evaluate", "measure or watch one: puffer eval ENV"),
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
+    "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),
 }
 
 

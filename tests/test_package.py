@@ -130,7 +130,9 @@ def test_sdist_has_what_a_build_needs_and_nothing_else(sources):
     }
     found = {path.relative_to(sources) for path in sources.rglob("*") if path.is_file()}
     assert expected <= found
-    assert {path.parts[0] for path in found}.isdisjoint({"tests", "docs", ".ci", ".git", "runs"})
+    assert {path.parts[0] for path in found}.isdisjoint(
+        {"tests", "docs", "docker", "puffertank", "tasks.py", ".ci", ".git", "runs"}
+    )
 
 
 def test_wheel_of_the_sdist_works_outside_the_tree(sources, tmp_path):
@@ -154,6 +156,12 @@ def test_wheel_of_the_sdist_works_outside_the_tree(sources, tmp_path):
     }
     scripts = {path.name for path in environment.python.parent.iterdir()}
     assert "puffer" in scripts
+    # `puffer install` has the lock where there is no source tree.
+    ask = (
+        "from pufferlib.commands import environments as e; print(e.constraints_file().read_text())"
+    )
+    shipped = run([environment.python, "-c", ask], cwd=tmp_path).stdout
+    assert shipped.strip() == (ROOT / "constraints.txt").read_text().strip()
 
 
 def assert_pure_and_noticed(found):
@@ -176,6 +184,7 @@ def test_an_editable_install_sees_new_and_moved_modules(sources, no_compiler, tm
     environment = FreshEnvironment(tmp_path / "venv")
     environment.install("-e", sources, **no_compiler)
     assert_pure_and_noticed(environment.probe(tmp_path))
+    assert not list(environment.site.rglob("constraints.txt")), "the tree's is the only one"
 
     module = sources / "pufferlib" / "brand_new.py"
     module.write_text("KIND = 'module'\n")

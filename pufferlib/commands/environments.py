@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import pufferlib
-from pufferlib import environments
+from pufferlib import environments, lock
 from pufferlib.commands.arguments import parse_arguments
 from pufferlib.environments import Row
 from pufferlib.exceptions import EnvironmentSetupError
@@ -101,12 +100,8 @@ def extra_requirements(extra: str) -> list[str]:
 
 def constraints_file() -> Path | None:
     """The lock: that of the source tree this package lies in, else the one in the package."""
-    package = Path(pufferlib.__file__).parent
-    tree = package.parent
-    candidates = [package / "constraints.txt"]
-    if (tree / "pyproject.toml").is_file():
-        candidates.insert(0, tree / "constraints.txt")
-    return next((path for path in candidates if path.is_file()), None)
+    root = lock.find_root()
+    return None if root is None else root / lock.LOCK
 
 
 def _description(row: Row) -> Text:

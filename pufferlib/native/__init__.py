@@ -17,7 +17,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["advantage_scan", "advantage_scan_numpy", "available"]
+__all__ = ["advantage_scan", "advantage_scan_numpy", "available", "state"]
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -44,6 +44,14 @@ def _hash_sources(directory: Path, names: list[str]) -> str | None:
             return None
         lines.append(f"{name} {hashlib.sha256(content).hexdigest()}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def state() -> str:
+    """`missing`, `fresh`, or `stale`: compiled from other sources than those beside this file."""
+    if _core is None:
+        return "missing"
+    on_disk = _hash_sources(Path(__file__).parent, _core.SOURCES.split())
+    return "fresh" if on_disk in (None, _core.SOURCE_HASH) else "stale"
 
 
 def _warn_if_stale(core: ModuleType, directory: Path) -> None:
