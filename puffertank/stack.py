@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import pufferlib
-from pufferlib.commands.machine import has_nvidia_gpu
 from pufferlib.lock import lock_hash
 from puffertank import engine
 from puffertank.runner import ROOT, Runner
@@ -195,7 +194,9 @@ def choose(cpu: bool, cuda: bool, registry: str = "", dry_run: bool = False) -> 
     if cpu and cuda:
         raise SystemExit("error: --cpu and --cuda exclude each other")
     if not cpu and not cuda:
-        cuda = has_nvidia_gpu()
+        from pufferlib.commands import machine  # needs the library's packages; the options do not
+
+        cuda = machine.has_nvidia_gpu()
         found = "an NVIDIA GPU: CUDA" if cuda else "no NVIDIA GPU: CPU"
         print(f"This machine has {found} images (--{'cpu' if cuda else 'cuda'} for the others).")
     return Stack("cuda" if cuda else "cpu", registry, Runner(dry_run))

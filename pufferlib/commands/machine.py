@@ -219,7 +219,7 @@ def differing_packages(root: Path) -> dict[str, tuple[str, str]]:
 
 def image_labels(variables: Any) -> dict[str, str]:
     """What the image and the command that started it left in the environment."""
-    names = {"version": "VERSION", "revision": "REVISION", "lock": "LOCK_HASH", "id": "IMAGE"}
+    names = {"version": "VERSION", "revision": "REVISION", "lock": "LOCK_HASH", "id": "IMAGE_ID"}
     found = {key: variables.get(f"PUFFERTANK_{name}", "") for key, name in names.items()}
     return {key: value for key, value in found.items() if value}
 

@@ -287,7 +287,7 @@ class TestProbes:
         assert machine.differing_packages(tmp_path) == {"numpy": (installed["numpy"], "0.1")}
 
     def test_image_variables(self):
-        variables = {"PUFFERTANK_VERSION": "1", "PUFFERTANK_IMAGE": "sha256:1", "OTHER": "x"}
+        variables = {"PUFFERTANK_VERSION": "1", "PUFFERTANK_IMAGE_ID": "sha256:1", "OTHER": "x"}
         assert machine.image_labels(variables) == {"version": "1", "id": "sha256:1"}
 
     def test_native_core_states(self, monkeypatch):
