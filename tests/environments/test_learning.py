@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.evaluate import evaluate_policy
@@ -15,6 +16,15 @@ from pufferlib.trainer.runs import find_checkpoint
 from pufferlib.trainer.setup import config_of_checkpoint, make_vecenv, policy_of_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Networks this small are fastest on one thread, by far where the machine is busy."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def train(name, data_dir, *options):

@@ -101,7 +101,7 @@ def test_the_step_limit_truncates_and_keeps_the_position():
         assert (terminated, truncated) == (False, step == 20)
         assert (info != {}) == (step == 20)
     leaves = unpack(env, row[None])
-    assert (leaves["glyphs"] != environment.BLANK_GLYPH).sum() > 1, "not the screen after quitting"
+    assert (leaves["glyphs"] != policies.BLANK_GLYPH).sum() > 1, "not the screen after quitting"
     assert leaves["blstats"][0, environment._TURN] == info["turns"] > 15
     assert info == {
         "score": 0.0,
@@ -171,24 +171,6 @@ def test_learner_reward_is_scaled_clipped_and_off_the_statistics():
         env.close()
     assert stats[0] == stats[1]
     scaled.close()
-
-
-def test_exploring_pays_once_for_every_square():
-    plain = nethack.make_env(max_episode_steps=200)
-    paid = nethack.make_env(max_episode_steps=200, explore_bonus=1.0)
-    (rows, rewards, ends), (_, bonus, _) = play(plain, 200, 9), play(paid, 200, 9)
-    leaves = unpack(plain, rows)
-    known = (leaves["glyphs"] != environment.BLANK_GLYPH).sum((1, 2))
-    level = leaves["blstats"][:, environment._LEVEL]
-    length = next(step for step, end in enumerate(ends) if any(end))
-    assert length > 20
-    assert (level[:length] == 1).all()
-    gained = np.array(bonus[:length]) - np.array(rewards[:length])
-    expected = np.diff(np.maximum.accumulate(known[: length + 1]))
-    np.testing.assert_allclose(gained, expected)
-    assert gained.sum() > 10
-    for env in (plain, paid):
-        env.close()
 
 
 def test_rendering_shows_the_screen_only_when_asked():
@@ -298,7 +280,7 @@ def test_kinds_and_planes_agree_with_the_games_tables():
     assert explanations["closed door"] == [1, 0, 1, 0, 0, 0, 0, 0]
     assert explanations["floor of a room"] == [1, 1, 0, 0, 0, 0, 0, 0]
     assert explanations["wall"] == [1, 0, 0, 0, 0, 0, 0, 0]
-    assert planes[environment.BLANK_GLYPH].tolist() == [0] * 8
+    assert planes[policies.BLANK_GLYPH].tolist() == [0] * 8
 
 
 def glyph_range(glyph, first, end):
@@ -312,7 +294,7 @@ def test_the_near_map_is_cut_out_around_the_hero(real_rows):
     glyphs, blstats = leaves["glyphs"].long(), leaves["blstats"]
     near = policies.NearMap(crop=9)
     squares = near.crop_around(glyphs, blstats[:, 0], blstats[:, 1])
-    padded = np.full((len(rows), 21 + 8, 79 + 8), environment.BLANK_GLYPH)
+    padded = np.full((len(rows), 21 + 8, 79 + 8), policies.BLANK_GLYPH)
     padded[:, 4:-4, 4:-4] = glyphs
     for row, (x, y) in enumerate(blstats[:, :2].tolist()):
         assert (squares[row].numpy() == padded[row, y : y + 9, x : x + 9]).all()
@@ -321,7 +303,7 @@ def test_the_near_map_is_cut_out_around_the_hero(real_rows):
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (77, 20), (40, 10), (2, 19)])
 def test_the_far_map_has_the_heros_block_in_the_middle(x, y):
     far = policies.FarMap()
-    glyphs = torch.full((1, 21, 79), environment.BLANK_GLYPH)
+    glyphs = torch.full((1, 21, 79), policies.BLANK_GLYPH)
     stairs = game.GLYPH_CMAP_OFF + 24
     glyphs[0, y, x] = stairs
     blstats = torch.zeros(1, 27, dtype=torch.long)
@@ -406,7 +388,7 @@ def test_a_direction_is_scored_by_what_lies_there(real_rows):
     policy = nethack.Policy(env)
     torch.nn.init.normal_(policy.direction_head.score.weight)
     hidden = torch.randn(1, policy.hidden_size).expand(9, -1)
-    glyphs = torch.full((9, 21, 79), environment.BLANK_GLYPH)
+    glyphs = torch.full((9, 21, 79), policies.BLANK_GLYPH)
     blstats = torch.zeros(9, 27, dtype=torch.long)
     blstats[:, 0], blstats[:, 1] = 40, 10
     for place, (down, right) in enumerate(policies.DIRECTIONS):

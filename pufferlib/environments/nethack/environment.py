@@ -47,9 +47,7 @@ TASKS = {
 _SCREEN = ("tty_chars", "tty_colors", "tty_cursor")
 
 # Columns of `blstats`.
-_SCORE, _DEPTH, _TURN, _BRANCH, _LEVEL = 9, 12, 20, 23, 24
-
-BLANK_GLYPH = 2359  # a square that was never seen, and solid stone
+_SCORE, _DEPTH, _TURN = 9, 12, 20
 
 Observation = dict[str, np.ndarray]
 
@@ -67,8 +65,6 @@ class EnvConfig:
     """Multiplies the reward that the learner sees; episode statistics keep the task's reward."""
     reward_clip: float | None = None
     """Clips the scaled reward to plus and minus this; None: no clipping."""
-    explore_bonus: float = 0.0
-    """Added to the learner's reward for every map square seen for the first time in an episode."""
     render_mode: Literal["ansi"] | None = "ansi"
     """'ansi': `render()` returns the coloured terminal screen."""
 
@@ -111,7 +107,7 @@ class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
         """One action; truncates at the limit."""
         observation, reward, terminated, _, info = self.env.step(action)
         self._steps += 1
-        if self._game.in_normal_game():
+        if not terminated:  # afterwards they are zero
             blstats = self._arrays["blstats"]
             self._score, self._turns = int(blstats[_SCORE]), int(blstats[_TURN])
             self._depth = max(self._depth, int(blstats[_DEPTH]))
@@ -133,51 +129,19 @@ class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
         return {"score": self._score, "depth": self._depth, "turns": self._turns, "died": died}
 
 
-class LearnerReward(gymnasium.Wrapper[Observation, int, Observation, int]):
-    """Scales, clips and shapes the reward for a learner; sits outside the episode statistics.
-
-    `explore_bonus` pays for every square of the map that stops being blank: the squares seen on
-    the hero's level beyond the most that were seen there before in this game.
-    """
+class LearnerReward(gymnasium.RewardWrapper[Observation, int]):
+    """Scales and clips the reward for a learner; sits outside the episode statistics."""
 
     def __init__(
-        self,
-        env: gymnasium.Env[Observation, int],
-        scale: float,
-        clip: float | None,
-        explore_bonus: float,
+        self, env: gymnasium.Env[Observation, int], scale: float, clip: float | None
     ) -> None:
         super().__init__(env)
         self._scale = scale
         self._bound = np.inf if clip is None else clip
-        self._bonus = explore_bonus
-        arrays = env.unwrapped.nethack._obs_buffers
-        self._glyphs, self._blstats = arrays["glyphs"], arrays["blstats"]
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Start a new game with a blank map."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._seen: dict[tuple[int, int], int] = {}
-        self._discovered()
-        return observation, info
-
-    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One action with the learner's reward."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        shaped = min(max(float(reward) * self._scale, -self._bound), self._bound)
-        if self._bonus and not terminated:
-            shaped += self._bonus * self._discovered()
-        return observation, shaped, terminated, truncated, info
-
-    def _discovered(self) -> int:
-        """Squares of the current level that are seen for the first time."""
-        level = int(self._blstats[_BRANCH]), int(self._blstats[_LEVEL])
-        count = int(np.count_nonzero(self._glyphs != BLANK_GLYPH))
-        before = self._seen.get(level, 0)
-        self._seen[level] = max(count, before)
-        return self._seen[level] - before
+    def reward(self, reward: Any) -> float:
+        """`reward` times the scale, within plus and minus the bound."""
+        return min(max(float(reward) * self._scale, -self._bound), self._bound)
 
 
 def make_env(
@@ -186,7 +150,6 @@ def make_env(
     max_episode_steps: int | None = None,
     reward_scale: float = 1.0,
     reward_clip: float | None = None,
-    explore_bonus: float = 0.0,
     render_mode: Literal["ansi"] | None = "ansi",
 ) -> GymnasiumPufferEnv:
     """Make a task by its Gymnasium id, with episode statistics; see `EnvConfig`.
@@ -199,9 +162,9 @@ def make_env(
     env = _make_game(class_name, observation_keys, render_mode)
     task = NetHackTask(env, tuple(observation_keys), max_episode_steps or default_limit)
     stats = EpisodeStats(task)
-    if (reward_scale, reward_clip, explore_bonus) == (1.0, None, 0.0):
+    if (reward_scale, reward_clip) == (1.0, None):
         return GymnasiumPufferEnv(env=stats)
-    return GymnasiumPufferEnv(env=LearnerReward(stats, reward_scale, reward_clip, explore_bonus))
+    return GymnasiumPufferEnv(env=LearnerReward(stats, reward_scale, reward_clip))
 
 
 def env_creator(name: str = "NetHackScore-v0") -> Callable[..., GymnasiumPufferEnv]:

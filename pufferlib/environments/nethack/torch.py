@@ -191,6 +191,8 @@ class FarMap(nn.Module):
     resolution, which would dominate the cost.
     """
 
+    planes: Tensor
+
     BLOCK = 3
     ROWS, COLUMNS = MAP_ROWS // BLOCK, MAP_COLUMNS // BLOCK  # the last column is hardly ever used
     REACH = (6, 13)  # blocks up and down, left and right: most of the map from anywhere
