@@ -118,7 +118,9 @@ class Stack:
 
     def push(self, release: bool = False) -> None:
         """Push all stages to the registry; `release`: also under the version."""
-        tags = [self.variant, f"{pufferlib.__version__}-{self.variant}"][: 1 + release]
+        tags = [self.variant]
+        if release:
+            tags.append(f"{pufferlib.__version__}-{self.variant}")
         for name in self.images:
             for tag in tags:
                 remote = f"{self._registry()}/{name.rpartition(':')[0]}:{tag}"

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from pufferlib.lock import lock_hash
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pufferlib"
 
@@ -156,12 +158,10 @@ def test_wheel_of_the_sdist_works_outside_the_tree(sources, tmp_path):
     }
     scripts = {path.name for path in environment.python.parent.iterdir()}
     assert "puffer" in scripts
-    # `puffer install` has the lock where there is no source tree.
-    ask = (
-        "from pufferlib.commands import environments as e; print(e.constraints_file().read_text())"
-    )
+    # `puffer install` and `puffer doctor` have the whole lock where there is no source tree.
+    ask = "from pufferlib import lock; r = lock.find_root(); print(r.name, lock.lock_hash(r))"
     shipped = run([environment.python, "-c", ask], cwd=tmp_path).stdout
-    assert shipped.strip() == (ROOT / "constraints.txt").read_text().strip()
+    assert shipped == f"pufferlib {lock_hash(ROOT)}\n"
 
 
 def assert_pure_and_noticed(found):

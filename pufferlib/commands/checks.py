@@ -80,7 +80,7 @@ def check_torch(machine: Machine) -> Line:
 def check_cuda(machine: Machine) -> Line:
     """The GPU of this machine, if it has one, computes."""
     torch = machine.torch
-    if not machine.gpu_present:
+    if not machine.gpu_present or _gpu_stays_outside(machine):
         return Line("CUDA", "ok", "no NVIDIA GPU here, training runs on the CPU")
     if torch.cuda is None:
         remedy = "install torch's CUDA build, or use the CUDA image (invoke build-stage3 --cuda)"
@@ -109,13 +109,19 @@ def check_driver(machine: Machine) -> Line:
 
 
 def _driver_without_answer(machine: Machine) -> Line:
-    if not machine.gpu_present:
+    if not machine.gpu_present or _gpu_stays_outside(machine):
         return Line("NVIDIA driver", "ok", "not needed")
     if machine.in_container:
         remedy = "start the container with the GPU: docker/run-tank.sh, or docker run --gpus all"
     else:
         remedy = f"install the driver, {lock.MIN_DRIVER} or newer, with its nvidia-smi"
     return Line("NVIDIA driver", "failed", "there is a GPU, but no nvidia-smi lists it", remedy)
+
+
+def _gpu_stays_outside(machine: Machine) -> bool:
+    """A CPU image on a host with a GPU: the kernel shows it, but nobody asked for it."""
+    asked_for = machine.torch.cuda is not None or machine.gpus or machine.gpu_error is not None
+    return machine.in_container and not asked_for
 
 
 def check_capability(machine: Machine) -> Line:

@@ -163,6 +163,7 @@ def test_each_fault_has_its_line_and_remedy(fault):
         {"in_container": True, "image": IMAGE, "toolkit": None, "docker": False},
         {"in_container": True, "image": {**IMAGE, "lock": "unknown"}},
         {"in_container": True},
+        {"in_container": True, "gpus": (), "torch": CPU},
         {"nofile": sys.maxsize},
         {"gpus": (dataclasses.replace(H200, driver="581.15", capability="7.5"),)},
         {"python": "3.14.0"},
