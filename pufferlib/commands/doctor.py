@@ -115,8 +115,8 @@ def compare(first: Path, second: Path) -> int:
     stacks = dict(_flatten(left["stack"])), dict(_flatten(right["stack"]))
     differences = _differences(*stacks)
     if differences:
-        print(f"{len(differences)} differences between the stacks:")
-        Console().print(_difference_table(differences, first.name, second.name))
+        print(f"Not the same stack; values that differ: {len(differences)}")
+        Console().print(_difference_table(differences, str(first), str(second)))
     else:
         print(
             f"Identical stacks: lock {left['stack']['lock']}, torch {left['stack']['torch']}, "
@@ -125,7 +125,7 @@ def compare(first: Path, second: Path) -> int:
     hardware = _differences(_hardware(left), _hardware(right))
     if hardware:
         print("The machines themselves differ in:")
-        Console().print(_difference_table(hardware, first.name, second.name))
+        Console().print(_difference_table(hardware, str(first), str(second)))
     return int(bool(differences))
 
 

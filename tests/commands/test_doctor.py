@@ -399,7 +399,7 @@ def test_compare_different(reports, capsys, changes, packages, expected):
     assert main(["doctor", "--compare", first, second]) == 1
     text = capsys.readouterr().out
     assert expected in text
-    assert "differences between the stacks" in text
+    assert "Not the same stack" in text
 
 
 def test_compare_names_what_it_cannot_read(tmp_path, capsys, reports):
