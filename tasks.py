@@ -1,12 +1,15 @@
 """Tasks of this repository: `invoke --list`, and `invoke --help TASK` for one.
 
 Each prints the commands it runs; `--dry-run` only prints them. What a task needs and is missing,
-a parent image for example, is built first. The work is in `puffertank/`.
+a parent image for example, is built first. The work is in `docker/puffertank/`.
 """
 
+import sys
 from pathlib import Path
 
 from invoke import task
+
+sys.path.insert(0, str(Path(__file__).parent / "docker"))  # invoke loads this file by its path
 
 from puffertank import release as releases
 from puffertank import transfer

@@ -133,7 +133,7 @@ def test_sdist_has_what_a_build_needs_and_nothing_else(sources):
     found = {path.relative_to(sources) for path in sources.rglob("*") if path.is_file()}
     assert expected <= found
     assert {path.parts[0] for path in found}.isdisjoint(
-        {"tests", "docs", "docker", "puffertank", "tasks.py", ".ci", ".git", "runs"}
+        {"tests", "docs", "docker", "tasks.py", ".ci", ".git", "runs"}
     )
 
 

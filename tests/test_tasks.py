@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from puffertank import engine, release, runner, stack, transfer
 
 import pufferlib
 from pufferlib.commands import machine as machine_facts
 from pufferlib.lock import lock_hash
-from puffertank import engine, release, runner, stack, transfer
 
 # Part of the extra dev, which images do not have.
 if os.environ.get("CI") == "true":
@@ -117,7 +117,7 @@ def test_every_option_has_its_help():
 
 
 def test_modules_are_small():
-    for path in (ROOT / "puffertank").glob("*.py"):
+    for path in (ROOT / "docker" / "puffertank").glob("*.py"):
         text = path.read_text()
         assert len(text.splitlines()) <= 350
         for node in ast.walk(ast.parse(text)):
@@ -403,11 +403,18 @@ class TestArchives:
         for name in ("pufferlib/__init__.py", "pufferlib/exceptions.py", "pufferlib/lock.py"):
             (checkout / name).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, checkout / name)
-        shutil.copytree(ROOT / "puffertank", checkout / "puffertank")
+        shutil.copytree(ROOT / "docker" / "puffertank", checkout / "docker" / "puffertank")
         (checkout / "pyproject.toml").touch()
         name = f"dist/images/{saved.name}"
         command = [sys.executable, "-S", "-m", "puffertank.transfer", name]
-        result = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(
+            command,
+            cwd=checkout,
+            env=os.environ | {"PYTHONPATH": "docker"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert result.returncode == 0, result.stderr
         assert (checkout / "loaded").read_text().endswith("\n100000\n")
 
@@ -430,7 +437,7 @@ class TestOverSsh:
             ["rsync", "--times", "-e", "ssh", f"{name}.json", target],
             [
                 *("ssh", "me@box"),
-                f"cd '{self.DIRECTORY}' && python3 -m puffertank.transfer {name}",
+                f"cd '{self.DIRECTORY}' && PYTHONPATH=docker python3 -m puffertank.transfer {name}",
             ],
         ]
 

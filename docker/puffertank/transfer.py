@@ -1,6 +1,6 @@
 """Move the images between machines without a registry: one compressed archive, over ssh.
 
-    python3 -m puffertank.transfer ARCHIVE
+    PYTHONPATH=docker python3 -m puffertank.transfer ARCHIVE
 
 loads an archive; it needs Python and Docker only, so it is what `save --to` runs on the other
 machine. An archive is named after its content, and beside it lies a manifest with the hash of the
@@ -86,7 +86,8 @@ def send(archive: Path, lock: str, destination: str, run: Runner) -> None:
     run(*RSYNC, "-e", shlex.join(_ssh()), name, target)
     # Small, and not to be continued: an old one may be longer.
     run("rsync", "--times", "-e", shlex.join(_ssh()), f"{name}.json", target)
-    there = f"cd {shlex.quote(directory)} && python3 -m puffertank.transfer {shlex.quote(name)}"
+    loader = "PYTHONPATH=docker python3 -m puffertank.transfer"
+    there = f"cd {shlex.quote(directory)} && {loader} {shlex.quote(name)}"
     run(*_ssh(), host, there)
 
 
