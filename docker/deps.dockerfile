@@ -1,0 +1,43 @@
+# Stage 2 of 3: system and Python packages of the environments.
+#
+#   docker build -f docker/deps.dockerfile --build-arg ENVS=nethack,mpe -t puffertank/deps:cpu .
+#
+# BASE_IMAGE    stage 1
+# ENVS          environments, separated by commas: extras of pyproject.toml or names in
+#               docker/system-packages.txt; `common` has all that share the lock
+# DEEPMIND_LAB  1: also DeepMind Lab, by its Bazel build (needs a code host; hours on few cores)
+ARG BASE_IMAGE=puffertank/base:cpu
+
+# A stage of its own, so that an unrelated change of pyproject.toml installs nothing again.
+FROM ${BASE_IMAGE} AS requirements
+ARG ENVS=nethack
+WORKDIR /requirements
+COPY pyproject.toml docker/requirements.py docker/system-packages.txt /tmp/
+RUN python /tmp/requirements.py /tmp/pyproject.toml /tmp/system-packages.txt "${ENVS}"
+
+FROM ${BASE_IMAGE}
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+ARG DEBIAN_SNAPSHOT=
+COPY --from=requirements /requirements/system.txt /opt/puffertank/system.txt
+RUN if [ -s /opt/puffertank/system.txt ]; then \
+        xargs apt-install </opt/puffertank/system.txt; \
+    fi
+COPY --from=requirements /requirements/python.txt /opt/puffertank/python.txt
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    --mount=type=cache,target=/root/.cache/pip \
+    umask 002 \
+    && pip install --quiet -c /opt/puffertank/constraints.txt -r /opt/puffertank/python.txt
+
+ARG DEEPMIND_LAB=0
+COPY docker/install-deepmind-lab /tmp/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    if [ "${DEEPMIND_LAB}" = 1 ]; then umask 002; /tmp/install-deepmind-lab; fi \
+    && rm /tmp/install-deepmind-lab
+
+ARG ENVS=nethack VERSION=0 REVISION=unknown LOCK_HASH=unknown
+ENV PUFFERTANK_ENVS=${ENVS}
+LABEL org.opencontainers.image.title="PufferTank deps" \
+    org.opencontainers.image.version="${VERSION}" \
+    org.opencontainers.image.revision="${REVISION}" \
+    io.puffertank.envs="${ENVS}" \
+    io.puffertank.lock-hash="${LOCK_HASH}"

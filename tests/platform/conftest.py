@@ -1,0 +1,84 @@
+"""The real container engine, and one build of the shipped images for the whole session.
+
+Nothing here starts an engine: `tests/platform/engine.sh up` does.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from engine_tools import bake, command, copy_checkout, engine_answers
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """Skips without an engine; in CI there must be one."""
+    if not engine_answers():
+        message = "no container engine answers (start one: tests/platform/engine.sh up)"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+
+
+@pytest.fixture(scope="session")
+def checkout(engine, tmp_path_factory):
+    """A copy of this working tree to build from and to change."""
+    return copy_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture(scope="session")
+def build(checkout):
+    """The three images, built once."""
+    return bake(checkout)
+
+
+@pytest.fixture
+def tank(build):
+    """Run a command in a new container of stage 3, without a network unless flags say so."""
+
+    def run(*arguments, flags=(), image="puffertank/tank:cpu", **options):
+        network = [] if any("net" in str(flag) for flag in flags) else ["--network=none"]
+        return command("docker", "run", "--rm", *network, *flags, image, *arguments, **options)
+
+    return run
+
+
+@pytest.fixture
+def background(build):
+    """Start containers that are removed after the test; returns their ids."""
+    started = []
+
+    def run(*arguments, flags=(), image="puffertank/tank:cpu"):
+        done = command("docker", "run", "-d", "--network=none", *flags, image, *arguments)
+        started.append(done.stdout.strip())
+        return started[-1]
+
+    yield run
+    for container in started:
+        command("docker", "rm", "-f", container, check=False)
+
+
+@pytest.fixture
+def workspace():
+    """Make copies of this checkout, as git repositories that belong to a user of this machine."""
+    made = []
+
+    def make(uid=0, gid=None):
+        gid = uid if gid is None else gid
+        # Not below pytest's own directory, which other users cannot enter.
+        directory = Path(tempfile.mkdtemp(prefix="puffertank-"))
+        made.append(directory)
+        copy_checkout(directory)
+        for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+            identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
+            command("git", "-C", directory, *identity, *arguments)
+        command("chown", "-R", f"{uid}:{gid}", directory)
+        return directory
+
+    yield make
+    for directory in made:
+        shutil.rmtree(directory)

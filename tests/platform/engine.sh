@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# The container engine that the platform tests use.
+#
+#   tests/platform/engine.sh up       use the engine that answers, else install and start one;
+#                                     then make the Debian base image and what else the tests need
+#   tests/platform/engine.sh down     stop the engine if `up` started it; any other one stays
+#   tests/platform/engine.sh status   say what answers; exit 1 if nothing does
+#
+# Works as root on Debian 12, without a terminal. Debian 12's own engine (20.10) lacks bake and named
+# contexts, so engine and plugins come from Debian 13, pinned so that nothing else does (runc would
+# need a newer libc and stays). The mirrors are those that this machine already uses.
+#
+# Variables:
+#   PUFFER_ENGINE_DIR   data of an engine started here (default: ~/.cache/puffertank/engine). It may
+#                       be removed after `down`; kept, it makes the next build fast.
+set -euo pipefail
+
+DIR=${PUFFER_ENGINE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/puffertank/engine}
+PID_FILE=$DIR/dockerd.pid
+MINIMUM=26
+BASE=puffertank-test/debian:bookworm
+FROM_TRIXIE=(docker.io docker-cli docker-buildx docker-compose containerd)
+DEBIAN_SOURCES=/etc/apt/sources.list.d/debian.sources
+KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+say() { printf 'engine: %s\n' "$*"; }
+
+fail() {
+    say "error: $*" >&2
+    exit 1
+}
+
+answers() { timeout 10 docker version >/dev/null 2>&1; }
+
+engine_version() { docker version --format '{{.Server.Version}}'; }
+
+ours_runs() {
+    [[ -s $PID_FILE ]] && [[ $(ps -o comm= -p "$(<"$PID_FILE")" 2>/dev/null) == dockerd ]]
+}
+
+# The first mirror of Debian itself among the configured ones, in either format of apt's sources.
+debian_mirror() {
+    local mirror
+    mirror=$(awk '/^URIs:/ {print $2; exit}' "$DEBIAN_SOURCES" 2>/dev/null || true)
+    [[ -n $mirror ]] || mirror=$(awk '$1 == "deb" {for (i = 2; i <= NF; i++)
+        if ($i ~ /^https?:/) {print $i; exit}}' /etc/apt/sources.list 2>/dev/null || true)
+    [[ -n $mirror ]] || fail "no Debian mirror found in apt's sources"
+    printf '%s\n' "$mirror"
+}
+
+write_apt_pins() {
+    printf 'deb [signed-by=%s] %s trixie main\n' "$KEYRING" "$(debian_mirror)" \
+        >/etc/apt/sources.list.d/puffertank-test.list
+    cat >/etc/apt/preferences.d/puffertank-test <<EOT
+Package: *
+Pin: release n=trixie
+Pin-Priority: 100
+
+Package: ${FROM_TRIXIE[*]}
+Pin: release n=trixie
+Pin-Priority: 900
+EOT
+}
+
+# Packages among the arguments that are not installed yet.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+            printf '%s\n' "$package"
+    done
+}
+
+apt_install() {
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]})) || return 0
+    ((EUID == 0)) || fail "needs root to install: ${missing[*]}"
+    say "installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends "${missing[@]}" \
+        >/dev/null
+}
+
+install_engine() {
+    ((EUID == 0)) || fail "no engine answers, and only root can install and start one"
+    write_apt_pins
+    # Everything at once: one apt run is half a minute shorter than two.
+    apt_install "${FROM_TRIXIE[@]}" iptables procps mmdebstrap docker-registry
+}
+
+start_engine() {
+    mkdir -p "$DIR"
+    # The engine outlives `up`: a session of its own, and none of the files that the caller holds
+    # open (a lock among them would never be released). A small MTU works everywhere.
+    (
+        for fd in /proc/self/fd/*; do
+            fd=${fd##*/}
+            ((fd <= 2)) || eval "exec $fd>&-"
+        done
+        exec setsid dockerd --data-root "$DIR/root" --exec-root "$DIR/exec" \
+            --pidfile "$PID_FILE" --mtu=1400 >"$DIR/dockerd.log" 2>&1 </dev/null
+    ) &
+    local try
+    for ((try = 0; try < 150; try++)); do
+        if answers; then return; fi
+        sleep 0.2
+    done
+    tail -n 20 "$DIR/dockerd.log" >&2
+    fail "dockerd does not answer; its log is $DIR/dockerd.log"
+}
+
+check_version() {
+    local version
+    version=$(engine_version)
+    ((${version%%.*} >= MINIMUM)) ||
+        fail "engine $version is too old: expected $MINIMUM or newer (bake and named contexts)"
+    docker buildx version >/dev/null 2>&1 || fail "the docker plugin buildx is missing"
+    docker compose version >/dev/null 2>&1 || fail "the docker plugin compose is missing"
+}
+
+# Debian 12 as the Dockerfiles expect it, from the machine's own mirrors; no registry needed.
+make_base_image() {
+    docker image inspect "$BASE" >/dev/null 2>&1 && return
+    apt_install mmdebstrap
+    say "making $BASE"
+    local sources=$DEBIAN_SOURCES archive
+    [[ -r $sources ]] || sources=/etc/apt/sources.list
+    archive=$(mktemp --suffix=.tar)
+    mmdebstrap --quiet --variant=minbase --mode=root bookworm "$archive" "$sources"
+    docker import "$archive" "$BASE" >/dev/null
+    rm -f "$archive"
+}
+
+install_test_tools() {
+    apt_install docker-registry
+    command -v npm >/dev/null 2>&1 || apt_install nodejs npm
+}
+
+up() {
+    if ! answers; then
+        install_engine
+        start_engine
+    fi
+    check_version
+    make_base_image
+    install_test_tools
+    status
+}
+
+down() {
+    if ! ours_runs; then
+        say "nothing to stop: no engine was started here"
+        return
+    fi
+    local pid
+    pid=$(<"$PID_FILE")
+    kill "$pid"
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
+    rm -f "$PID_FILE"
+    say "stopped"
+}
+
+status() {
+    if ! answers; then
+        say "none answers (start one: tests/platform/engine.sh up)"
+        return 1
+    fi
+    local whose="not started here"
+    if ours_runs; then whose="started here, process $(<"$PID_FILE")"; fi
+    say "$(engine_version), $whose"
+}
+
+case ${1:-} in
+up | down | status) "$1" ;;
+*)
+    echo "usage: tests/platform/engine.sh up|down|status" >&2
+    exit 2
+    ;;
+esac

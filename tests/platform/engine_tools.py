@@ -1,0 +1,102 @@
+"""What the platform tests share: programs, builds and copies of this checkout."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+VERSION = re.search(r'^__version__ = "(.+)"', (ROOT / "pufferlib/__init__.py").read_text(), re.M)[1]
+BASE_IMAGE = "puffertank-test/debian:bookworm"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def command(*arguments, check=True, timeout=300, **options):
+    """Run a program without a terminal; its output is text."""
+    options.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run(
+        [str(argument) for argument in arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        **options,
+    )
+    if check and done.returncode:
+        pytest.fail(f"{arguments} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+@functools.cache
+def engine_answers():
+    if shutil.which("docker") is None:
+        return False
+    return command("docker", "version", check=False).returncode == 0
+
+
+def wait_for(condition, what, seconds=60):
+    """Poll `condition` until it is true; returns its value."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.2)
+    pytest.fail(f"waited {seconds} s in vain for {what}")
+
+
+def copy_checkout(target):
+    """What git would commit of this working tree: what a build gets, whatever else lies around."""
+    listed = command("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=ROOT).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+@dataclass
+class Build:
+    """One run of buildx bake."""
+
+    log: str
+    seconds: float
+
+    def ran(self, step):
+        """Whether the step of a Dockerfile that contains `step` was run, not taken from cache."""
+        steps = [
+            line.split()[0] for line in self.log.splitlines() if step in line and " RUN " in line
+        ]
+        assert steps, f"no step {step!r} in the log:\n{self.log}"
+        cached = {line.split()[0] for line in self.log.splitlines() if line.endswith(" CACHED")}
+        return not set(steps) <= cached
+
+
+def bake(checkout, *targets, **variables):
+    """Build the shipped Dockerfiles, unchanged, on the Debian that engine.sh made."""
+    options = []
+    if CERTIFICATES.exists():
+        options += ["--set", f"*.secrets=id=ca,src={CERTIFICATES}"]
+    wheels = os.environ.get("PIP_FIND_LINKS", "")
+    if Path(wheels).is_absolute() and Path(wheels).is_dir():
+        options += ["--set", f"base.contexts.wheels={wheels}"]
+    variables = {
+        "BASE_IMAGE": BASE_IMAGE,
+        "TORCH_INDEX": os.environ.get("PUFFER_TORCH_INDEX", ""),
+        "VERSION": VERSION,
+        "REVISION": "0123abc",
+        "LOCK_HASH": command("python3", "pufferlib/lock.py", cwd=checkout).stdout.strip(),
+        **variables,
+    }
+    started = time.monotonic()
+    done = command(
+        "docker", "buildx", "bake", "-f", "docker/bake.json", "--progress", "plain", "--load",
+        *options, *targets,
+        cwd=checkout, env={**os.environ, **variables}, timeout=900,
+    )  # fmt: skip
+    return Build(done.stdout + done.stderr, time.monotonic() - started)

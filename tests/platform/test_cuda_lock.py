@@ -1,0 +1,43 @@
+"""The lock as a machine with a GPU resolves it: torch's CUDA build from the default index."""
+
+import json
+import os
+import re
+import sys
+
+import pytest
+from engine_tools import ROOT, command
+
+from pufferlib import lock
+
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def resolved(tmp_path_factory):
+    """Version of everything that pip would install for torch, with metadata; installs nothing."""
+    report = tmp_path_factory.mktemp("resolve") / "report.json"
+    # Local wheels would bring the CPU build.
+    environment = {k: v for k, v in os.environ.items() if k not in ("PIP_FIND_LINKS", "PYTHONPATH")}
+    command(
+        sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed",
+        "--only-binary=:all:", "--report", report, "-c", ROOT / "constraints.txt", "torch",
+        env={**environment, "PIP_CONFIG_FILE": os.devnull},
+    )  # fmt: skip
+    items = json.loads(report.read_text())["install"]
+    return {lock.canonical(item["metadata"]["name"]): item["metadata"] for item in items}
+
+
+def test_every_package_is_locked(resolved):
+    pins = lock.pins((ROOT / "constraints.txt").read_text())
+    assert {name: meta["version"] for name, meta in resolved.items()} == {
+        name: pins.get(name) for name in resolved
+    }
+
+
+def test_cuda_release_is_the_one_that_the_driver_minimum_belongs_to(resolved):
+    """torch asks for one CUDA release; NVIDIA's driver 580 is the first that runs CUDA 13."""
+    toolkit = next(r for r in resolved["torch"]["requires_dist"] if r.startswith("cuda-toolkit"))
+    release = re.search(r"==(\d+\.\d+)", toolkit)[1]
+    assert release == lock.TORCH_CUDA
+    assert (release.split(".")[0], lock.MIN_DRIVER) == ("13", 580)
