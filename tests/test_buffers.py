@@ -16,6 +16,7 @@ def allocate(observation=OBSERVATION, action=None, n=4, **options):
     return Buffers.allocate(observation, action or MultiDiscrete([3, 4, 5]), n, **options)
 
 
+@pytest.mark.smoke
 def test_shapes_and_dtypes():
     buffers = allocate(final=True)
     found = {f.name: getattr(buffers, f.name) for f in dataclasses.fields(buffers)}

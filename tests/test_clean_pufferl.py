@@ -119,6 +119,7 @@ def test_the_loop_runs_on_every_backend(tmp_path, recurrent, options):
     clean_pufferl.close(trainer)
 
 
+@pytest.mark.smoke
 def test_statistics_are_exact(tmp_path):
     trainer = start(tmp_path)
     stats = clean_pufferl.evaluate(trainer)

@@ -53,6 +53,7 @@ def test_an_impossible_attribute_is_refused(name, value, error, message):
         Bare(**GOOD | {name: value})
 
 
+@pytest.mark.smoke
 def test_without_reset_and_step_there_is_no_environment():
     with pytest.raises(TypeError, match="abstract"):
         pufferlib.PufferEnv()

@@ -59,6 +59,7 @@ def test_a_head_for_every_action_layout(space, form, shape, batch):
     assert sample_logits(logits)[0].shape == (batch, *shape)
 
 
+@pytest.mark.smoke
 def test_the_standard_deviation_does_not_depend_on_the_observation():
     head = ActionHead(env_of(action_space=Box(-1, 1, (2,), np.float32)), hidden_size=8)
     scale = head(torch.randn(5, 8)).scale

@@ -86,6 +86,7 @@ def test_the_padded_byte_after_a_nested_struct_is_not_read():
     assert nativize_tensor(as_bytes(row), native)["z"].tolist() == [9]
 
 
+@pytest.mark.smoke
 def test_unpacking_copies_nothing():
     observations = as_bytes(structs(3))
     native = nativize_tensor(observations, nativize_dtype(emulated(NESTED)))

@@ -59,6 +59,7 @@ def test_row_layout(space, shape, dtype):
     assert row_layout(space) == (shape, np.dtype(dtype))
 
 
+@pytest.mark.smoke
 def test_a_composite_has_no_row_layout():
     with pytest.raises(SpaceError, match=r"expected a flat space .* got Dict.*emulation"):
         row_layout(Dict(a=BOX))

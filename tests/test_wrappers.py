@@ -49,6 +49,7 @@ def test_old_spaces_become_todays(old, new):
     assert to_gymnasium_space(old) == new
 
 
+@pytest.mark.smoke
 def test_todays_spaces_pass_and_others_are_refused():
     assert to_gymnasium_space(PAIR) is PAIR
     with pytest.raises(APIUsageError, match="expected a Gym or Gymnasium space, got .*str"):

@@ -69,6 +69,7 @@ def test_a_seed_decides_the_games(name):
     assert (first != later).any(), "an unseeded reset starts another game"
 
 
+@pytest.mark.smoke
 def test_reset_with_the_same_seed_repeats_the_game():
     env = nethack.make_env()
     first = play(env, 60, 3)

@@ -71,6 +71,7 @@ def test_moves(monkeypatch, action, cell):
     assert np.count_nonzero(grid) == 2
 
 
+@pytest.mark.smoke
 def test_a_straight_walk_earns_a_third_a_step_and_scores_one(monkeypatch):
     env = squared_with(monkeypatch, [(3, 6)])
     rewards, (grid, _, terminated, truncated, info) = rollout(env, [RIGHT] * 3)

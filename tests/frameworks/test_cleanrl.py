@@ -47,6 +47,7 @@ def test_an_unedited_policy_acts_and_is_evaluated(batch):
     torch.testing.assert_close(again[1], logprob)
 
 
+@pytest.mark.smoke
 def test_gradients_reach_the_policy():
     policy = UserPolicy(ENV)
     _, logprob, _, value = Policy(policy).get_action_and_value(torch.randn(3, 4))

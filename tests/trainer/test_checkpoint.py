@@ -73,6 +73,7 @@ def weights(trainer):
     return torch.cat([p.detach().flatten().clone() for p in trainer.policy.parameters()])
 
 
+@pytest.mark.smoke
 def test_what_a_checkpoint_holds(tmp_path):
     trainer = start(tmp_path)
     update(trainer, 2)

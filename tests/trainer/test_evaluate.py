@@ -1,7 +1,6 @@
 """Evaluation counts without bias, keeps recurrent states apart, and leaves no trace."""
 
 import gymnasium
-import imageio.v2 as imageio
 import numpy as np
 import pytest
 import torch
@@ -242,6 +241,12 @@ def test_continuous_actions_stay_within_bounds():
     assert result.lengths == [5, 5]
 
 
+def read_frames(path):
+    import imageio.v2 as imageio  # here, since images that run the smoke tests lack it
+
+    return list(imageio.get_reader(path).iter_data())
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "gif"])
 def test_video_has_the_frames_that_were_shown(tmp_path, suffix):
     path = tmp_path / "new" / f"film.{suffix}"
@@ -249,7 +254,7 @@ def test_video_has_the_frames_that_were_shown(tmp_path, suffix):
         for step in range(7):
             frame = np.full((31, 45, 3), 30 * step, np.uint8)  # odd sizes, as codecs dislike
             video.show(frame)
-    frames = list(imageio.get_reader(path).iter_data())
+    frames = read_frames(path)
     assert len(frames) == video.frames == 7
     assert frames[0].shape[:2] == (32, 46)
     assert abs(int(frames[6][5, 5, 0]) - 180) < 12
@@ -259,7 +264,7 @@ def test_text_frames_can_be_filmed(tmp_path):
     path = tmp_path / "text.mp4"
     with make(3) as vecenv, VideoWriter(path) as video:
         evaluate_policy(vecenv, None, 2, on_step=lambda: video.show(vecenv.render()))
-    frames = list(imageio.get_reader(path).iter_data())
+    frames = read_frames(path)
     assert len(frames) == video.frames == 2 * (1 + 3)  # each episode's first row and its steps
     assert frames[0].max() > 100
 

@@ -20,6 +20,7 @@ def test_one_sample_or_equal_ones_normalize_to_zero(values):
     assert losses.normalize(torch.tensor(values)).tolist() == [0.0] * len(values)
 
 
+@pytest.mark.smoke
 def test_policy_loss_takes_the_pessimistic_branch():
     # ratios 1.5, 0.5, 1.5, 0.5 with advantages 1, 1, -1, -1 and clip 0.2:
     # -min(1.5, 1.2) = -1.2; -min(0.5, 0.8) = -0.5; max(1.5, 1.2) = 1.5; max(0.5, 0.8) = 0.8
