@@ -18,7 +18,7 @@ FROM ${BASE_IMAGE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 
 ARG DEBIAN_SNAPSHOT=
-COPY docker/apt-install /usr/local/bin/
+COPY docker/apt-install docker/compile-python /usr/local/bin/
 RUN apt-install ca-certificates g++ git procps python3 python3-dev python3-venv
 
 # On everybody's PATH, in login shells too (/etc/profile resets it). Members of the group `venv` may

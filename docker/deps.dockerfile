@@ -26,7 +26,9 @@ COPY --from=requirements /requirements/python.txt /opt/puffertank/python.txt
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     --mount=type=cache,target=/root/.cache/pip \
     umask 002 \
-    && pip install --quiet -c /opt/puffertank/constraints.txt -r /opt/puffertank/python.txt
+    && pip install --quiet --no-compile -c /opt/puffertank/constraints.txt \
+        -r /opt/puffertank/python.txt \
+    && compile-python
 
 ARG DEEPMIND_LAB=0
 COPY docker/install-deepmind-lab /tmp/

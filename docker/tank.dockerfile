@@ -43,6 +43,7 @@ LABEL org.opencontainers.image.title="PufferTank" \
     org.opencontainers.image.revision="${REVISION}" \
     io.puffertank.lock-hash="${LOCK_HASH}"
 EXPOSE 6006
-HEALTHCHECK --interval=60s --timeout=20s --start-period=20s CMD ["/opt/puffertank/healthcheck"]
+HEALTHCHECK --interval=60s --timeout=20s --start-period=30s --start-interval=2s \
+    CMD ["/opt/puffertank/healthcheck"]
 ENTRYPOINT ["/opt/puffertank/entrypoint"]
 CMD ["bash", "-l"]

@@ -55,4 +55,4 @@ def test_training_appears_in_tensorboard(build, workspace):
         assert next(directory.glob("runs/*")).stat().st_uid == 1001
     finally:
         command(*compose, "down", "-v", **options)
-    assert list(directory.glob("runs/*/*.pt"))
+    assert list(directory.glob("runs/*/checkpoints/*.pt"))
