@@ -127,20 +127,6 @@ def test_group_that_exists_in_the_image(tank):
     assert "uid=501(puffer) gid=20(dialout)" in done.stdout
 
 
-def test_user_can_install_and_compile(tank, workspace):
-    """A member of `venv` rebuilds the native core of a checkout that differs from the image's."""
-    directory = workspace(1000)
-    source = directory / "pufferlib" / "native" / "module.cpp"
-    source.write_text(source.read_text() + "// changed\n")
-    script = """
-        python -c 'import pufferlib.native' 2>&1 | grep -o 'compiled from other sources'
-        pip install --quiet --no-deps --no-build-isolation -e . && echo rebuilt
-        python -W error -c 'import pufferlib.native'
-    """
-    done = tank("bash", "-c", script, flags=["-v", f"{directory}:/puffer"])
-    assert done.stdout.splitlines() == ["compiled from other sources", "rebuilt"]
-
-
 def test_no_setup_without_root(tank):
     """As on a shared box: any user, nothing to change, no rights to change it."""
     flags = ["--user", "1234:1234", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
@@ -256,7 +242,7 @@ class Big(gymnasium.Env):
 def make():
     return pufferlib.emulation.GymnasiumPufferEnv(Big())
 
-envs = pufferlib.vector.make(make, backend="multiprocessing", num_envs=256, num_workers=2)
+envs = pufferlib.vector.make(make, backend="multiprocessing", num_envs=80, num_workers=2)
 envs.reset()
 observations, *_ = envs.step(envs.action_space.sample())
 print(observations.shape, int(observations.min()))
@@ -278,8 +264,8 @@ print(sum(int(batch.sum()) for batch in DataLoader(Big(), num_workers=2)))
 
 
 def test_buffers_do_not_need_dev_shm(tank):
-    """256 MB of buffers with 64 MB in /dev/shm: they are anonymous memory of the container."""
-    assert tank("python", "-c", BIG_OBSERVATIONS).stdout == "(256, 1000000) 8\n"
+    """80 MB of buffers with 64 MB in /dev/shm: they are anonymous memory of the container."""
+    assert tank("python", "-c", BIG_OBSERVATIONS).stdout == "(80, 1000000) 8\n"
 
 
 def test_loader_dies_in_64_mb_and_works_with_the_shipped_flags(tank, build, workspace):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from engine_tools import command
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
 VERSION = "0.89.0"
+IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com")
 
 
 @pytest.fixture(scope="session")
@@ -53,15 +55,26 @@ def test_configuration(devcontainer, workspace):
 
 def test_opens_and_passes_the_smoke_tests(build, devcontainer, workspace, remove_containers):
     directory = workspace(1000)
+    source = directory / "pufferlib" / "native" / "module.cpp"
+    source.write_text(source.read_text() + "// changed, so the core is compiled again\n")
+    owner = {"user": 1000, "group": 1000, "env": {**os.environ, "HOME": str(directory)}}
+    command("git", "-C", directory, *IDENTITY, "commit", "-qam", "changed", **owner)
     remove_containers(directory)
     # The tools run it before `up`, but not before `build`.
     command("bash", ".devcontainer/initialize.sh", cwd=directory)
     assert outcome(devcontainer("build", directory))["outcome"] == "success"
     command("docker", "rmi", "puffertank/tank:devcontainer")
-    up = outcome(devcontainer("up", directory))  # runs the smoke tests, or fails
+    done = devcontainer("up", directory)  # compiles, then runs the smoke tests, as uid 1000
+    summary = re.search(r"(\d+) passed, .* in ([\d.]+)s", done.stdout + done.stderr)
+    print(f"smoke: {summary[0]}")
+    assert int(summary[1]) > 30
+    assert float(summary[2]) < 60  # 30 where nothing else runs
+    up = outcome(done)
     assert up["outcome"] == "success"
     assert up["remoteUser"] == "puffer"
     assert up["remoteWorkspaceFolder"] == "/puffer"
+    stale = "import pufferlib.native"
+    devcontainer("exec", directory, "python", "-W", "error", "-c", stale)
     script = "id -un; touch made-inside; git status --porcelain; df --output=size -BM /dev/shm"
     done = devcontainer("exec", directory, "bash", "-c", script)
     assert done.stdout.split() == ["puffer", "??", "made-inside", "1M-blocks", "2048M"]

@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
 from engine_tools import ROOT, VERSION, bake, command, wait_for
@@ -55,15 +54,6 @@ def test_labels_say_what_it_is(build, checkout, stage):
     assert labels["org.opencontainers.image.revision"] == "0123abc"
     assert labels["io.puffertank.lock-hash"] == lock
     assert labels["io.puffertank.torch-variant"] == "cpu"
-
-
-def test_smoke_tests_pass_inside(tank):
-    done = tank("python", "-m", "pytest", "-m", "smoke", "-q", "-p", "no:cacheprovider")
-    summary = done.stdout.splitlines()[-1]
-    print(f"smoke: {summary}")
-    assert re.search(r"\d+ passed", summary)
-    assert "failed" not in summary
-    assert float(re.search(r"in ([\d.]+)s", summary)[1]) < 60  # 30 where nothing else runs
 
 
 def test_nethack_trains_inside(tank):
@@ -159,17 +149,16 @@ def registry(engine, tmp_path):
     server.wait(10)
 
 
-def test_push_and_pull_through_a_registry(registry):
-    """With Debian's layer: a tank takes a minute to compress and would show nothing else."""
-    name = f"{registry}/puffertank/debian:bookworm"
-    command("docker", "tag", "puffertank-test/debian:bookworm", name)
+def test_push_and_pull_through_a_registry(registry, tmp_path):
+    """With a small image: a tank takes a minute to compress and would show nothing else."""
+    name = f"{registry}/puffertank/small:cpu"
+    archive = shutil.make_archive(str(tmp_path / "small"), "tar", ROOT / "docker")
+    command("docker", "import", archive, name)
     pushed = inspect(name)["Id"]
-    started = time.monotonic()
     command("docker", "push", name)
     command("docker", "rmi", name)
     command("docker", "pull", name)
-    print(f"push and pull: {time.monotonic() - started:.0f} s")
     digests = inspect(name)["RepoDigests"]
     assert inspect(name)["Id"] == pushed
-    assert any(digest.startswith(f"{registry}/puffertank/debian@sha256:") for digest in digests)
+    assert any(digest.startswith(f"{registry}/puffertank/small@sha256:") for digest in digests)
     command("docker", "rmi", name)
