@@ -376,6 +376,7 @@ def test_latest_is_the_newest_of_this_environment(here, capsys):
 # -- how it ends -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signum", "code", "backend"),
     [(signal.SIGINT, 130, "multiprocessing"), (signal.SIGTERM, 143, "serial")],
@@ -395,6 +396,7 @@ def test_signal_while_an_environment_hangs(tmp_path, signum, code, backend):
     assert only_checkpoint(tmp_path)["env_name"] == "squared"
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_the_whole_group_while_training(tmp_path):
     process = start(
         *("-m", "pufferlib", "train", "squared", "--train.total-timesteps", "1e9"),

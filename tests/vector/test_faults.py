@@ -26,7 +26,10 @@ HERE = str(Path(__file__).parent)
 ZEROS = np.zeros(4, np.int64)
 SHM = Path("/dev/shm")
 # Fork everywhere; the others where starting or dying differs.
-CONTEXTS = ["fork", "spawn", pytest.param("forkserver", marks=pytest.mark.slow)]
+CONTEXTS = [
+    "fork",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("spawn", "forkserver")),
+]
 DEADLINE = 2.0
 
 
