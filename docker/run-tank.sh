@@ -41,29 +41,29 @@ usage_error() {
 parse_arguments() {
     while (($#)); do
         case $1 in
-        -h | --help)
-            sed -n '2,/^set -euo/{/^#/s/^# \{0,1\}//p;}' "${BASH_SOURCE[0]}"
-            exit 0
-            ;;
-        --name | --image)
-            (($# > 1)) || usage_error "$1: expected a value"
-            if [[ $1 == --name ]]; then NAME=$2; else IMAGE=$2; fi
-            shift 2
-            ;;
-        --no-gpu)
-            GPU=no
-            shift
-            ;;
-        --dry-run)
-            DRY_RUN=1
-            shift
-            ;;
-        --)
-            shift
-            COMMAND=("$@")
-            break
-            ;;
-        *) usage_error "$1: unknown argument (a command goes after --)" ;;
+            -h | --help)
+                sed -n '2,/^set -euo/{/^#/s/^# \{0,1\}//p;}' "${BASH_SOURCE[0]}"
+                exit 0
+                ;;
+            --name | --image)
+                (($# > 1)) || usage_error "$1: expected a value"
+                if [[ $1 == --name ]]; then NAME=$2; else IMAGE=$2; fi
+                shift 2
+                ;;
+            --no-gpu)
+                GPU=no
+                shift
+                ;;
+            --dry-run)
+                DRY_RUN=1
+                shift
+                ;;
+            --)
+                shift
+                COMMAND=("$@")
+                break
+                ;;
+            *) usage_error "$1: unknown argument (a command goes after --)" ;;
         esac
     done
 }
@@ -80,13 +80,13 @@ find_gpu() {
     fi
     answer=$(head -n 1 <<<"$answer")
     case $answer in
-    *"Driver/library version mismatch"*)
-        fail "nvidia-smi says: $answer" \
-            "The driver was upgraded while its old module was loaded: reboot this machine," \
-            "or go on without the GPU: --no-gpu"
-        ;;
-    *) fail "nvidia-smi says: $answer" \
-        "Make 'nvidia-smi' work on this machine, or go on without the GPU: --no-gpu" ;;
+        *"Driver/library version mismatch"*)
+            fail "nvidia-smi says: $answer" \
+                "The driver was upgraded while its old module was loaded: reboot this machine," \
+                "or go on without the GPU: --no-gpu"
+            ;;
+        *) fail "nvidia-smi says: $answer" \
+            "Make 'nvidia-smi' work on this machine, or go on without the GPU: --no-gpu" ;;
     esac
 }
 
@@ -96,28 +96,28 @@ check_gpus_flag() {
     [[ $GPU == yes ]] && ((! DRY_RUN)) || return 0
     if answer=$(docker run --rm --gpus all --entrypoint true "$IMAGE" 2>&1); then return 0; fi
     case $answer in
-    *"could not select device driver"* | *"failed to discover GPU vendor"* | *"nvidia-container-runtime"*)
-        fail "this machine has a GPU, but docker cannot give it to containers" \
-            "Install the NVIDIA container toolkit (package nvidia-container-toolkit), then run" \
-            "  sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker" \
-            "or go on without the GPU: --no-gpu"
-        ;;
-    *"Driver/library version mismatch"*)
-        fail "the NVIDIA driver and its libraries have different versions" \
-            "Reboot this machine, or go on without the GPU: --no-gpu"
-        ;;
-    *) fail "docker run --gpus all fails:" "$answer" \
-        "Go on without the GPU: --no-gpu" ;;
+        *"could not select device driver"* | *"failed to discover GPU vendor"* | *"nvidia-container-runtime"*)
+            fail "this machine has a GPU, but docker cannot give it to containers" \
+                "Install the NVIDIA container toolkit (package nvidia-container-toolkit), then run" \
+                "  sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker" \
+                "or go on without the GPU: --no-gpu"
+            ;;
+        *"Driver/library version mismatch"*)
+            fail "the NVIDIA driver and its libraries have different versions" \
+                "Reboot this machine, or go on without the GPU: --no-gpu"
+            ;;
+        *) fail "docker run --gpus all fails:" "$answer" \
+            "Go on without the GPU: --no-gpu" ;;
     esac
 }
 
 check_engine() {
     ((! DRY_RUN)) || return 0
-    docker version >/dev/null 2>&1 ||
-        fail "no docker engine answers" \
+    docker version >/dev/null 2>&1 \
+        || fail "no docker engine answers" \
             "Start it (sudo systemctl start docker), and see that you may use it: docker version"
-    docker image inspect "$IMAGE" >/dev/null 2>&1 ||
-        fail "there is no image $IMAGE" "Build it: invoke build-stage3"
+    docker image inspect "$IMAGE" >/dev/null 2>&1 \
+        || fail "there is no image $IMAGE" "Build it: invoke build-stage3"
 }
 
 shm_size() {

@@ -9,10 +9,10 @@ fail() {
     exit 1
 }
 
-[[ $(python -c 'import sys; print(sys.version_info[:2])') == "(3, 11)" ]] ||
-    fail "expected Python 3.11, got $(python --version)"
-[[ $(bash -lc 'command -v python') == /opt/venv/bin/python ]] ||
-    fail "a login shell does not find the virtual environment: $(bash -lc 'echo $PATH')"
+[[ $(python -c 'import sys; print(sys.version_info[:2])') == "(3, 11)" ]] \
+    || fail "expected Python 3.11, got $(python --version)"
+[[ $(bash -lc 'command -v python') == /opt/venv/bin/python ]] \
+    || fail "a login shell does not find the virtual environment: $(bash -lc 'echo $PATH')"
 python -c 'import torch; assert torch.ones(2, 2).matmul(torch.ones(2, 2)).sum() == 8'
 c++ --version >/dev/null || fail "no C++ compiler"
 git --version >/dev/null || fail "no git"

@@ -17,6 +17,6 @@ python -W error -c '
 import pufferlib, pufferlib.native
 assert pufferlib.__file__ == "/puffer/pufferlib/__init__.py", pufferlib.__file__
 assert pufferlib.native.available, "no native core"'
-[[ $(cd / && puffer --version) == *"$PUFFERTANK_VERSION"* ]] || [[ $PUFFERTANK_VERSION == 0 ]] ||
-    fail "this image is labelled $PUFFERTANK_VERSION, but has $(puffer --version)"
+[[ $(cd / && puffer --version) == *"$PUFFERTANK_VERSION"* ]] || [[ $PUFFERTANK_VERSION == 0 ]] \
+    || fail "this image is labelled $PUFFERTANK_VERSION, but has $(puffer --version)"
 echo "tank: ok"

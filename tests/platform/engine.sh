@@ -66,8 +66,8 @@ EOT
 missing_packages() {
     local package
     for package in "$@"; do
-        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
-            printf '%s\n' "$package"
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] \
+            || printf '%s\n' "$package"
     done
 }
 
@@ -113,8 +113,8 @@ start_engine() {
 check_version() {
     local version
     version=$(engine_version)
-    ((${version%%.*} >= MINIMUM)) ||
-        fail "engine $version is too old: expected $MINIMUM or newer (bake and named contexts)"
+    ((${version%%.*} >= MINIMUM)) \
+        || fail "engine $version is too old: expected $MINIMUM or newer (bake and named contexts)"
     docker buildx version >/dev/null 2>&1 || fail "the docker plugin buildx is missing"
     docker compose version >/dev/null 2>&1 || fail "the docker plugin compose is missing"
 }
@@ -172,9 +172,9 @@ status() {
 }
 
 case ${1:-} in
-up | down | status) "$1" ;;
-*)
-    echo "usage: tests/platform/engine.sh up|down|status" >&2
-    exit 2
-    ;;
+    up | down | status) "$1" ;;
+    *)
+        echo "usage: tests/platform/engine.sh up|down|status" >&2
+        exit 2
+        ;;
 esac
