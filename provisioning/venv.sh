@@ -4,7 +4,7 @@
 #   provisioning/venv.sh [--venv DIR] EXTRAS [-- COMMAND [ARGUMENT...]]
 #
 #   provisioning/venv.sh nethack -- puffer train nethack
-#   provisioning/venv.sh dev -- pytest -n auto
+#   provisioning/venv.sh dev -- pytest
 #
 # EXTRAS are names from pyproject.toml, separated by commas. The versions are those of
 # constraints.txt. A second run with nothing new to install starts the command at once.

@@ -18,7 +18,10 @@ from pufferlib.exceptions import APIUsageError
 # between any two looks. A block costs two context switches and, on a core that then idles, tens of
 # microseconds until it runs again. Bounded by time and not by tries: where others compete for the
 # core, a look comes only every few milliseconds, and a blocked process is woken sooner.
-SPIN_SECONDS = 50e-6
+SPIN_SECONDS = 100e-6
+# And where waits have lately been longer than that: spinning would only take the time of those
+# that are waited for.
+BRIEF_SPIN_SECONDS = 5e-6
 # Seconds between looks at whether the other side still lives, while blocked.
 PATIENCE = 0.2
 
@@ -37,18 +40,28 @@ class Status:
     BUSY, DONE, HAS_MESSAGE, FAILED = range(4)
 
 
-def acquire(semaphore: Semaphore, on_idle: Callable[[], None]) -> None:
-    """Take `semaphore`: spin briefly, then block; `on_idle` runs now and then meanwhile."""
-    attempt = semaphore.acquire
-    if attempt(False):
-        return
-    end = perf_counter() + SPIN_SECONDS
-    while perf_counter() < end:
-        yield_core()
+class Waiter:
+    """Takes a semaphore: spins as long as waits are short, else blocks soon."""
+
+    def __init__(self, semaphore: Semaphore) -> None:
+        self._attempt = semaphore.acquire
+        self._spin = SPIN_SECONDS
+
+    def wait(self, on_idle: Callable[[], None]) -> None:
+        """Return once the semaphore has been taken; `on_idle` runs now and then while blocked."""
+        attempt = self._attempt
         if attempt(False):
             return
-    while not attempt(True, PATIENCE):
-        on_idle()
+        start = perf_counter()
+        end = start + self._spin
+        while perf_counter() < end:
+            yield_core()
+            if attempt(False):
+                return
+        while not attempt(True, PATIENCE):
+            on_idle()
+        is_short = perf_counter() - start < 2 * SPIN_SECONDS
+        self._spin = SPIN_SECONDS if is_short else BRIEF_SPIN_SECONDS
 
 
 def create_block(nbytes: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 from pufferlib.buffers import Layout
 from pufferlib.exceptions import APIUsageError, WorkerError
 from pufferlib.vector.group import Description, EnvGroup
-from pufferlib.vector.shared import Command, SharedBlock, Signals, Status, acquire
+from pufferlib.vector.shared import Command, SharedBlock, Signals, Status, Waiter
 
 # Native libraries would start a thread per core in every worker.
 THREAD_VARIABLES = (
@@ -181,9 +181,10 @@ class _Session:
     def _obey(self, block: SharedBlock) -> None:
         worker, signals = self.plan.worker, self.signals
         commands, statuses, check_driver = block.commands, block.statuses, self._check_driver
-        team, go, ready = worker // signals.team_size, signals.go, signals.ready
+        team, ready = worker // signals.team_size, signals.ready
+        wait = Waiter(signals.go).wait
         while True:
-            acquire(go, check_driver)
+            wait(check_driver)
             command = commands[worker]
             if command == Command.CLOSE:
                 self._close()

@@ -25,7 +25,7 @@ from pufferlib.vector.shared import (
     SharedBlock,
     Signals,
     Status,
-    acquire,
+    Waiter,
     create_block,
 )
 from pufferlib.vector.sizes import Sizes
@@ -70,6 +70,7 @@ class Workers:
         self.sizes = sizes
         self._signals = Signals.create(context, sizes.num_workers, team_size)
         self._ready: Semaphore = self._signals[0].ready
+        self._waiter = Waiter(self._ready)
         self._pipes: list[connection.Connection] = []
         self._processes: list[Any] = []
         # Teams with a command whose result has not been collected, oldest command first.
@@ -174,7 +175,7 @@ class Workers:
             teams = [team for team in busy.values() if finished[team.index]]
             if len(teams) >= count:
                 return teams[:count]
-            acquire(self._ready, self._check_alive)
+            self._waiter.wait(self._check_alive)
 
     def collect(self, teams: Sequence[Team]) -> Infos:
         """The infos of finished `teams`, which may be commanded again afterwards.
