@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -12,6 +13,10 @@ hypothesis.settings.register_profile(
     "ci", parent=hypothesis.settings.get_profile("default"), derandomize=True
 )
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# A shell that runs this in the background ignores Ctrl-C for it and for all that it starts, but the
+# tests interrupt themselves and their programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
