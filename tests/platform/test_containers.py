@@ -100,7 +100,7 @@ def test_files_in_the_checkout_belong_to_the_host_user(build, workspace, uid):
         echo "name=$(id -un) group=$(id -gn) home=$HOME"
         echo "status=[$(git status --porcelain)]"
         test -w "$HOME" && test -e "$HOME/.bashrc"
-        sleep 0.01 & ps -o user= -p $! | sed 's/^/process=/'
+        sleep 9 & ps -o user= -p $! | sed 's/^/process=/'; kill $!
     """
     done = run_tank(directory, uid, "--", "bash", "-c", script)
     command("docker", "volume", "rm", f"puffertank-test-{uid}-home", check=False)
