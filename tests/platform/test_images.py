@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import subprocess
+import uuid
 
 import pytest
 from engine_tools import ROOT, VERSION, bake, command, wait_for
@@ -65,10 +66,6 @@ def test_nethack_trains_inside(tank):
     assert re.search(r"score", done.stdout + done.stderr)
 
 
-def append(path, text):
-    path.write_text(path.read_text() + text)
-
-
 INSTALL_STEPS = (
     "apt-install ca-certificates",
     "/tmp/install-torch",
@@ -77,10 +74,13 @@ INSTALL_STEPS = (
 )
 
 
-def rebuild(checkout, file, text):
-    """Build after a change of one file; print the time; no package may be installed again."""
+def rebuild(checkout, file, comment):
+    """Build after a change of one file; print the time; no package may be installed again.
+
+    The change is one that the engine's cache has never seen, whatever ran on it before.
+    """
     before = (checkout / file).read_bytes()
-    append(checkout / file, text)
+    (checkout / file).write_bytes(before + f"\n{comment} {uuid.uuid4()}\n".encode())
     try:
         again = bake(checkout)
     finally:
@@ -91,13 +91,13 @@ def rebuild(checkout, file, text):
 
 
 def test_python_change_copies_only(build, checkout):
-    again = rebuild(checkout, "pufferlib/cli.py", "\n# changed\n")
+    again = rebuild(checkout, "pufferlib/cli.py", "#")
     assert not again.ran("--no-build-isolation -e .")
     assert again.seconds < 30
 
 
 def test_c_change_compiles_only(build, checkout):
-    again = rebuild(checkout, "pufferlib/native/module.cpp", "\n// changed\n")
+    again = rebuild(checkout, "pufferlib/native/module.cpp", "//")
     assert again.ran("--no-build-isolation -e .")
     assert again.seconds < 90
 
