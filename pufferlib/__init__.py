@@ -18,6 +18,7 @@ from pufferlib.exceptions import (
     InvalidAgentError,
     NonFiniteError,
     PufferError,
+    SnapshotError,
     WorkerError,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "NonFiniteError",
     "PufferEnv",
     "PufferError",
+    "SnapshotError",
     "WorkerError",
     "__version__",
 ]
@@ -53,6 +55,7 @@ _SUBMODULES = frozenset(
         "native",
         "postprocess",
         "pytorch",
+        "snapshot",
         "spaces",
         "testing",
         "trainer",

@@ -33,6 +33,10 @@ class PufferEnv(ABC):
 
     `masks` starts as all True; an environment with a varying number of agents writes it.
 
+    A subclass may have `get_state()` and `set_state(state)`, as `pufferlib.snapshot` says: training
+    that is resumed from a checkpoint then goes on in the middle of an episode. The rows are no
+    part of the state; the owner of the buffers keeps them.
+
     Raises:
         APIUsageError: an attribute of the contract is missing or has an impossible value.
     """

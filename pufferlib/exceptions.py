@@ -37,6 +37,10 @@ class CheckpointError(PufferError, RuntimeError):
     """A checkpoint could not be written, read or applied."""
 
 
+class SnapshotError(PufferError, RuntimeError):
+    """The state of an environment could not be taken or put back."""
+
+
 class ConfigError(PufferError, ValueError):
     """A setting that does not exist or has an impossible value."""
 

@@ -24,6 +24,7 @@ LAYERS = {
     "buffers": 1,
     "flatten": 1,
     "native": 1,
+    "snapshot": 1,
     "environment": 2,
     "wrappers": 2,
     "postprocess": 2,

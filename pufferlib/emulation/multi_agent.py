@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from pettingzoo.utils.env import ParallelEnv
 
+from pufferlib import snapshot
 from pufferlib.buffers import Buffers
 from pufferlib.emulation.common import (
     Check,
@@ -279,6 +280,20 @@ class PettingZooRows:
         self.ended = not after - self._lingering
         self._unchecked, self._checking = False, self.env.check == "always"
         return _some(infos)
+
+    def get_state(self) -> dict[str, Any]:
+        """The environment's state and which lives are over, for `set_state`.
+
+        Raises:
+            SnapshotError: the environment's state cannot be taken.
+        """
+        env = snapshot.take(self.env.env)
+        return {"env": env, "ended": self.ended, "lingering": self._lingering}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state; the rows are restored by whoever owns the buffers."""
+        self.env.env = snapshot.put_back(self.env.env, state["env"])
+        self.ended, self._lingering = state["ended"], state["lingering"]
 
     def _actions_of(self, agents: Sequence[Any]) -> dict[Any, Any]:
         index, rows, decode = self._index, self._action_rows, self._decode

@@ -9,6 +9,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from pufferlib import snapshot
 from pufferlib.buffers import Buffers
 from pufferlib.emulation.common import (
     Check,
@@ -204,6 +205,20 @@ class GymnasiumRows:
             self.env.observation_plan.check(observation)
             self._unchecked, self._checking = False, self.env.check == "always"
         return [info] if info else []
+
+    def get_state(self) -> dict[str, Any]:
+        """The environment's state and whether a reset is due, for `set_state`.
+
+        Raises:
+            SnapshotError: the environment's state cannot be taken.
+        """
+        return {"env": snapshot.take(self.env.env), "ended": self._ended}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state; the rows are restored by whoever owns the buffers."""
+        self.env.env = snapshot.put_back(self.env.env, state["env"])
+        self._env_step = self.env.env.step
+        self._ended = state["ended"]
 
     def _not_gymnasium(self, result: Any) -> APIUsageError:
         size = f" of {len(result)}" if isinstance(result, tuple) else ""

@@ -13,7 +13,7 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
-from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.exceptions import APIUsageError, SnapshotError, SpaceError
 from pufferlib.spaces import joint_space, row_layout
 from pufferlib.vector.group import Description
 
@@ -235,6 +235,58 @@ class VecEnv(ABC):
         """Results of calling method `name` of the environments `indices` (all by default)."""
         return self._remote("call", (name, *args), kwargs, indices)
 
+    def get_state(self) -> dict[str, Any]:
+        """What `set_state` needs to go on from the last result; pickles, for a checkpoint.
+
+        `envs` and `generators` are bytes, an entry per environment and per worker process; `rows`
+        are copies of the buffers by name. `Serial` shares the caller's global random generators,
+        which stay the caller's to save.
+
+        Raises:
+            APIUsageError: the last result has its actions already, or there is none.
+            SnapshotError: an environment's state cannot be taken (see `pufferlib.snapshot`), or
+                batches are smaller than the pool, so that others are in the middle of a step.
+        """
+        if self._state is not READY:
+            raise APIUsageError(f"get_state() came out of order: {self._state.value}")
+        rows = zip(Buffers.__slots__, self._whole_rows().arrays(), strict=True)
+        return {
+            "envs": self._remote("get_state", (), {}, None),
+            "generators": self._remote("get_generators", (), {}, self._first_of_workers()),
+            "rows": {name: array.copy() for name, array in rows if array is not None},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from `get_state`, also in another process: `recv` gives the same rows, no infos.
+
+        Unpickles the environments, which runs code that the state names: it must come from a
+        source that you trust.
+
+        Raises:
+            SnapshotError: the state does not fit; the environments need a reset then.
+        """
+        self._require_open()
+        rows, workers = self._whole_rows(), self._first_of_workers()
+        for name, expected in (("envs", self.num_envs), ("generators", len(workers))):
+            if len(state[name]) != expected:
+                raise SnapshotError(f"{name}: expected {expected}, got {len(state[name])}")
+        self._state = CREATED
+        self._drop_pending()
+        for index, taken in enumerate(state["envs"]):
+            self._on_env(index, "set_state", (taken,), {})
+        for index, taken in zip(workers, state["generators"], strict=True):
+            self._on_env(index, "set_generators", (taken,), {})
+        for name, array in state["rows"].items():
+            target = getattr(rows, name)
+            if target.shape != array.shape or target.dtype != array.dtype:
+                raise SnapshotError(
+                    f"{name}: expected {target.dtype} {target.shape}, got {array.dtype} "
+                    f"{array.shape}"
+                )
+            target[...] = array
+        self._deliver_again()
+        self._state = WAITING
+
     def render(self, index: int = 0) -> Any:
         """What environment `index` renders."""
         return self.call("render", indices=[index])[0]
@@ -277,6 +329,22 @@ class VecEnv(ABC):
         """`verb` (get_attr, set_attr or call) on environment `index`, wherever it is."""
 
     @abstractmethod
+    def _rows_of_all(self) -> Buffers:
+        """The buffers of all environments."""
+
+    @abstractmethod
+    def _first_of_workers(self) -> Sequence[int]:
+        """The index of each worker process's first environment."""
+
+    @abstractmethod
+    def _drop_pending(self) -> None:
+        """Finish what is in flight and drop its results."""
+
+    @abstractmethod
+    def _deliver_again(self) -> None:
+        """Let the rows, as they are, be the next result, where one batch has all environments."""
+
+    @abstractmethod
     def _close(self) -> None:
         """Free everything; called once."""
 
@@ -285,6 +353,14 @@ class VecEnv(ABC):
     def _require_open(self) -> None:
         if self._state is CLOSED:
             raise APIUsageError(CLOSED.value)
+
+    def _whole_rows(self) -> Buffers:
+        if self._is_pool:
+            raise SnapshotError(
+                f"batches have {self.agents_per_batch} of {self.num_agents} agents: the others are "
+                "in the middle of a step, and which is next depends on timing"
+            )
+        return self._rows_of_all()
 
     def _require_full_batch(self, name: str, instead: str) -> None:
         if self._is_pool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
+import random
+import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
+from pufferlib import snapshot
 from pufferlib.buffers import Buffers
-from pufferlib.exceptions import APIUsageError, WorkerError
+from pufferlib.exceptions import APIUsageError, SnapshotError, WorkerError
 
 Infos = list[dict[str, Any]]
 
@@ -149,13 +154,50 @@ class EnvGroup:
             f"{text}"
         )
 
+    def get_state(self, i: int) -> bytes:
+        """The state of environment `i` without its rows; see `pufferlib.snapshot`.
+
+        Raises:
+            SnapshotError: it cannot be taken.
+        """
+        rows = self._rows[i]
+        if not snapshot.has_state(rows):
+            raise SnapshotError(
+                f"{type(rows).__name__} has no get_state() and set_state(state), and pickle would "
+                "copy the rows that it is bound to"
+            )
+        return pickle.dumps((self._seeds[i], self._steps, snapshot.take(rows)))
+
+    def set_state(self, i: int, state: bytes) -> None:
+        """Let environment `i` go on from a state that `get_state` gave.
+
+        Raises:
+            SnapshotError: it is the state of another environment.
+        """
+        self._seeds[i], self._steps, taken = pickle.loads(state)
+        snapshot.put_back(self._rows[i], taken)
+
+    def get_generators(self, i: int) -> bytes:
+        """The global random generators of the process that environment `i` lives in."""
+        torch = sys.modules.get("torch")
+        states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()  # noqa: NPY002
+        return pickle.dumps(states)
+
+    def set_generators(self, i: int, state: bytes) -> None:
+        """The inverse of `get_generators`."""
+        python, numpy, torch_state = pickle.loads(state)
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002 - environments that use the global one exist
+        if torch_state is not None and "torch" in sys.modules:
+            sys.modules["torch"].set_rng_state(torch_state)
+
     def get_attr(self, i: int, name: str) -> Any:
         """Attribute `name` of environment `i`, from the outermost layer that has it."""
         return getattr(self._owner(i, name), name)
 
     def set_attr(self, i: int, name: str, value: Any) -> None:
         """Set it on the outermost layer that has it, else on the innermost."""
-        layers = list(_layers(self.envs[i]))
+        layers = list(snapshot.layers(self.envs[i]))
         owner = next((layer for layer in layers if hasattr(layer, name)), layers[-1])
         setattr(owner, name, value)
 
@@ -164,10 +206,10 @@ class EnvGroup:
         return getattr(self._owner(i, name), name)(*args, **kwargs)
 
     def _owner(self, i: int, name: str) -> Any:
-        for layer in _layers(self.envs[i]):
+        for layer in snapshot.layers(self.envs[i]):
             if hasattr(layer, name):
                 return layer
-        kinds = " > ".join(type(layer).__name__ for layer in _layers(self.envs[i]))
+        kinds = " > ".join(type(layer).__name__ for layer in snapshot.layers(self.envs[i]))
         raise AttributeError(f"environment {self.first_index + i} ({kinds}) has no {name!r}")
 
     def close(self) -> None:
@@ -185,11 +227,3 @@ class EnvGroup:
                 failures.append(self._failure("close", i, error))
         if failures:
             raise WorkerError("\n".join(str(failure) for failure in failures))
-
-
-def _layers(env: Any) -> Iterator[Any]:
-    """`env` and the environments it wraps, outermost first."""
-    while env is not None:
-        yield env
-        attributes = getattr(env, "__dict__", {})
-        env = attributes.get("env", attributes.get("aec_env"))

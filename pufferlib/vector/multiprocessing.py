@@ -127,6 +127,18 @@ class Multiprocessing(VecEnv):
             raise to_error(*content)
         return content[0]
 
+    def _rows_of_all(self) -> Buffers:
+        return self._workers.buffers
+
+    def _first_of_workers(self) -> Sequence[int]:
+        return range(0, self.num_envs, self._sizes.envs_per_worker)
+
+    def _drop_pending(self) -> None:
+        self._workers.drain()
+
+    def _deliver_again(self) -> None:
+        self._workers.deliver_again(self._workers.teams[0])
+
     def _abandon(self) -> None:
         """A failed worker ends the whole vecenv: the others are closed before the error leaves."""
         self._state = State.CLOSED

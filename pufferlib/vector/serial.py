@@ -55,7 +55,7 @@ class Serial(VecEnv):
         description = self._groups[0].description
         super().__init__(description, sizes.num_envs, sizes.batch_size, seed, copy)
         final = description.autoreset_mode.value == "SameStep"
-        buffers = Buffers.allocate(
+        self._buffers = buffers = Buffers.allocate(
             self.single_observation_space, self.single_action_space, self.num_agents, final
         )
         n = self.agents_per_batch
@@ -72,7 +72,7 @@ class Serial(VecEnv):
         self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
     ) -> None:
         size = self._batch_size
-        self._pending.clear()
+        self._drop_pending()
         for i, group in enumerate(self._groups):
             mine = seeds[i * size : (i + 1) * size]
             self._run(i, functools.partial(group.reset, mine, options))
@@ -103,6 +103,18 @@ class Serial(VecEnv):
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         group, i = divmod(index, self._batch_size)
         return getattr(self._groups[group], verb)(i, *args, **kwargs)
+
+    def _rows_of_all(self) -> Buffers:
+        return self._buffers
+
+    def _first_of_workers(self) -> Sequence[int]:
+        return ()  # they share the caller's process
+
+    def _drop_pending(self) -> None:
+        self._pending.clear()
+
+    def _deliver_again(self) -> None:
+        self._pending.append((0, []))
 
     def _close(self) -> None:
         self._finalizer()

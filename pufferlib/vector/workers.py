@@ -194,6 +194,12 @@ class Workers:
             del self._busy[team.index]
         return infos
 
+    def deliver_again(self, team: Team) -> None:
+        """Let the rows of an idle `team`, as they are, be a result without infos."""
+        self._mark_busy(team)
+        team.statuses[:] = team.all_done
+        self._finished[team.index] = True
+
     def drain(self) -> None:
         """Wait for all that is in flight and drop it."""
         while self._busy:

@@ -101,11 +101,7 @@ class Squared(gymnasium.Env[Observation, int]):
         self._nearest = self.distance_to_target
         self._agent = self._centre
         self._tick = 0
-        cells = self._cells
-        cells.fill(EMPTY)
-        for target in self._targets:
-            cells[target] = TARGET
-        cells[self._agent] = AGENT
+        self._draw_cells()
         return self._grid(), {}
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -128,6 +124,32 @@ class Squared(gymnasium.Env[Observation, int]):
             return self._grid(), reward, False, False, {}
         score = (self.num_targets - len(self._remaining)) / self.num_targets
         return self._grid(), reward, True, False, {"score": score}
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that changes between steps, as plain numbers; see `pufferlib.snapshot`."""
+        assert self._random is not None, "an environment has no state before its first reset"
+        return {
+            "random": self._random.state,
+            "targets": self._targets.copy(),
+            "remaining": self._remaining.copy(),
+            "nearest": self._nearest,
+            "agent": self._agent,
+            "tick": self._tick,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `get_state` gave."""
+        self._random = SplitMix64(state["random"])
+        self._targets, self._remaining = state["targets"].copy(), state["remaining"].copy()
+        self._nearest, self._agent, self._tick = state["nearest"], state["agent"], state["tick"]
+        self._draw_cells()
+
+    def _draw_cells(self) -> None:
+        cells = self._cells
+        cells.fill(EMPTY)
+        for target in self._targets:
+            cells[target] = TARGET
+        cells[self._agent] = AGENT
 
     def _grid(self) -> Observation:
         return self._cells.reshape(self.side, self.side).copy()
