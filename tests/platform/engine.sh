@@ -5,6 +5,9 @@
 #                                     then make the Debian base image and what else the tests need
 #   tests/platform/engine.sh down     stop the engine if `up` started it; any other one stays
 #   tests/platform/engine.sh status   say what answers; exit 1 if nothing does
+#   tests/platform/engine.sh second-up     start another engine, empty, to move images to; the last
+#                                          line is its address, for DOCKER_HOST
+#   tests/platform/engine.sh second-down   stop it and remove its data
 #
 # Works as root on Debian 12, without a terminal. Debian 12's own engine (20.10) lacks bake and named
 # contexts, so engine and plugins come from Debian 13, pinned so that nothing else does (runc would
@@ -17,6 +20,7 @@ set -euo pipefail
 
 DIR=${PUFFER_ENGINE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/puffertank/engine}
 PID_FILE=$DIR/dockerd.pid
+SECOND=$DIR/second
 MINIMUM=26
 BASE=puffertank-test/debian:bookworm
 FROM_TRIXIE=(docker.io docker-cli docker-buildx docker-compose containerd)
@@ -34,9 +38,10 @@ answers() { timeout 10 docker version >/dev/null 2>&1; }
 
 engine_version() { docker version --format '{{.Server.Version}}'; }
 
-ours_runs() {
-    [[ -s $PID_FILE ]] && [[ $(ps -o comm= -p "$(<"$PID_FILE")" 2>/dev/null) == dockerd ]]
-}
+# Whether the process of a pid file is an engine.
+runs() { [[ -s $1 && $(ps -o comm= -p "$(<"$1")" 2>/dev/null) == dockerd ]]; }
+
+ours_runs() { runs "$PID_FILE"; }
 
 # The first mirror of Debian itself among the configured ones, in either format of apt's sources.
 debian_mirror() {
@@ -89,26 +94,41 @@ install_engine() {
     apt_install "${FROM_TRIXIE[@]}" iptables procps mmdebstrap docker-registry
 }
 
-start_engine() {
-    mkdir -p "$DIR"
-    # The engine outlives `up`: a session of its own, and none of the files that the caller holds
-    # open (a lock among them would never be released). A small MTU works everywhere.
+# start DIR COMMAND...: start an engine that keeps everything in DIR, by COMMAND (dockerd and what
+# goes before and after it), and wait until it answers.
+start() {
+    local dir=$1 try
+    shift
+    mkdir -p "$dir"
+    # The engine outlives this script: a session of its own, and none of the files that the caller
+    # holds open (a lock among them would never be released).
     (
         for fd in /proc/self/fd/*; do
             fd=${fd##*/}
             ((fd <= 2)) || eval "exec $fd>&-"
         done
-        exec setsid dockerd --data-root "$DIR/root" --exec-root "$DIR/exec" \
-            --pidfile "$PID_FILE" --mtu=1400 >"$DIR/dockerd.log" 2>&1 </dev/null
+        exec setsid "$@" --data-root "$dir/root" --exec-root "$dir/exec" \
+            --pidfile "$dir/dockerd.pid" >"$dir/dockerd.log" 2>&1 </dev/null
     ) &
-    local try
     for ((try = 0; try < 150; try++)); do
         if answers; then return; fi
         sleep 0.2
     done
-    tail -n 20 "$DIR/dockerd.log" >&2
-    fail "dockerd does not answer; its log is $DIR/dockerd.log"
+    tail -n 20 "$dir/dockerd.log" >&2
+    fail "dockerd does not answer; its log is $dir/dockerd.log"
 }
+
+# stop PID_FILE: stop the engine that wrote it.
+stop() {
+    local pid
+    pid=$(<"$1")
+    kill "$pid"
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
+    rm -f "$1"
+}
+
+# A small MTU works everywhere.
+start_engine() { start "$DIR" dockerd --mtu=1400; }
 
 check_version() {
     local version
@@ -153,12 +173,25 @@ down() {
         say "nothing to stop: no engine was started here"
         return
     fi
-    local pid
-    pid=$(<"$PID_FILE")
-    kill "$pid"
-    while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
-    rm -f "$PID_FILE"
+    stop "$PID_FILE"
     say "stopped"
+}
+
+# In a network namespace of its own: an engine without a bridge deletes the interface docker0, which
+# is the first one's, and rules for the firewall would meet the first one's.
+second-up() {
+    ((EUID == 0)) || fail "only root can start a second engine"
+    local address=unix://$SECOND/docker.sock
+    runs "$SECOND/dockerd.pid" || DOCKER_HOST=$address start "$SECOND" \
+        unshare --net dockerd --bridge=none --iptables=false --ip6tables=false --host "$address"
+    say "the second engine answers at"
+    printf '%s\n' "$address"
+}
+
+second-down() {
+    if runs "$SECOND/dockerd.pid"; then stop "$SECOND/dockerd.pid"; fi
+    rm -rf "$SECOND"
+    say "the second engine is stopped and its data removed"
 }
 
 status() {
@@ -172,9 +205,9 @@ status() {
 }
 
 case ${1:-} in
-    up | down | status) "$1" ;;
+    up | down | status | second-up | second-down) "$1" ;;
     *)
-        echo "usage: tests/platform/engine.sh up|down|status" >&2
+        echo "usage: tests/platform/engine.sh up|down|status|second-up|second-down" >&2
         exit 2
         ;;
 esac
