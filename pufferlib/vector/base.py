@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
 from pufferlib.exceptions import APIUsageError, SnapshotError, SpaceError
+from pufferlib.flatten.casting import as_array, cast_actions
 from pufferlib.spaces import joint_space, row_layout
 from pufferlib.vector.group import Description
+
+# Seconds that environments get to close before their process is killed.
+CLOSE_TIMEOUT = 5.0
 
 Infos = list[dict[str, Any]]
 Received = tuple[
@@ -80,6 +84,9 @@ class VecEnv(ABC):
     The arrays that `recv`, `step` and `reset` return are views of the buffers, on every backend:
     from the next `send` or reset on, the rows' next result overwrites them. Copy what you keep, or
     pass `copy=True` to `make`. Infos are snapshots.
+
+    An environment that raises, a worker that dies, and a Ctrl-C in one of the calls close the
+    whole vecenv before the exception leaves the call; only what `call` and its like raise does not.
 
     Attributes:
         num_envs: environments.
@@ -190,6 +197,7 @@ class VecEnv(ABC):
         if self._state is not WAITING:
             raise APIUsageError(f"recv() came out of order: {self._state.value}")
         rows, infos, env_id = self._receive()
+        self._masks = rows.masks
         self._state = READY
         if self._copy:
             rows = Buffers(*(None if a is None else a.copy() for a in rows.arrays()))  # type: ignore[arg-type]
@@ -291,16 +299,22 @@ class VecEnv(ABC):
         """What environment `index` renders."""
         return self.call("render", indices=[index])[0]
 
-    def close(self) -> None:
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Close every environment once and free all resources; further calls do nothing.
 
+        Args:
+            timeout: seconds that all environments together get before the processes of those that
+                still close or step are killed. Without meaning for `Serial`, whose environments
+                are in the caller's own process.
+
         Raises:
-            WorkerError: an environment's own `close` raised; everything else is closed by then.
+            WorkerError: an environment's own `close` raised, or did not end in time; everything
+                is closed by then.
         """
         if self._state is CLOSED:
             return
         self._state = CLOSED
-        self._close()
+        self._close(timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -345,8 +359,8 @@ class VecEnv(ABC):
         """Let the rows, as they are, be the next result, where one batch has all environments."""
 
     @abstractmethod
-    def _close(self) -> None:
-        """Free everything; called once."""
+    def _close(self, timeout: float) -> None:
+        """Free everything."""
 
     # -- shared checks ---------------------------------------------------------------------
 
@@ -383,7 +397,7 @@ class VecEnv(ABC):
         return list(seeds)
 
     def _as_actions(self, actions: Any) -> NDArray[Any]:
-        array: NDArray[Any] = np.asarray(actions)
+        array = as_array(actions)
         expected = self._action_shape
         if array.shape != expected:
             # Only the rank within a row may differ: rows of another number would be mixed up.
@@ -393,10 +407,9 @@ class VecEnv(ABC):
                     f"{array.shape}"
                 )
             array = array.reshape(expected)
-        if array.dtype != self._action_dtype and not np.can_cast(
-            array.dtype, self._action_dtype, "same_kind"
-        ):
-            raise SpaceError(f"actions: expected dtype {self._action_dtype}, got {array.dtype}")
+        if array.dtype != self._action_dtype or array.dtype.kind == "f":
+            # What absent agents do is dropped, so their rows may hold anything.
+            cast_actions(array[self._masks], self._action_dtype, "actions")
         return array
 
     def _remote(

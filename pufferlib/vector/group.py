@@ -212,8 +212,11 @@ class EnvGroup:
         kinds = " > ".join(type(layer).__name__ for layer in snapshot.layers(self.envs[i]))
         raise AttributeError(f"environment {self.first_index + i} ({kinds}) has no {name!r}")
 
-    def close(self) -> None:
+    def close(self, announce: Callable[[int], object] = lambda index: None) -> None:
         """Close each environment once.
+
+        Args:
+            announce: called with each environment's index before its close.
 
         Raises:
             WorkerError: some environment's close raised; the others are closed by then.
@@ -221,6 +224,7 @@ class EnvGroup:
         envs, self.envs = self.envs, []
         failures = []
         for i, env in enumerate(envs):
+            announce(self.first_index + i)
             try:
                 env.close()
             except Exception as error:

@@ -96,13 +96,17 @@ class Multiprocessing(VecEnv):
         try:
             self._batch = self._workers.wait(self._teams_per_batch)
             infos = self._workers.collect(self._batch)
-        except WorkerError:
+            rows, env_id = self._rows_of_batch()
+        except BaseException:  # a Ctrl-C too: part of the result is lost
             self._abandon()
             raise
+        return rows, infos, env_id
+
+    def _rows_of_batch(self) -> tuple[Buffers, NDArray[np.int64]]:
         if self._gather:
-            return self._gather_rows(), infos, self._env_ids[[t.index for t in self._batch]].ravel()
+            return self._gather_rows(), self._env_ids[[t.index for t in self._batch]].ravel()
         index = self._batch[0].index
-        return self._rows[index], infos, self._env_ids[index]
+        return self._rows[index], self._env_ids[index]
 
     def _gather_rows(self) -> Buffers:
         n = len(self._env_ids[0])
@@ -116,9 +120,10 @@ class Multiprocessing(VecEnv):
 
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         worker, i = divmod(index, self._sizes.envs_per_worker)
+        payload = cloudpickle.dumps((i, verb, args, kwargs))  # if it fails, nothing has happened
         try:
-            kind, *content = self._workers.ask(worker, (i, verb, args, kwargs))
-        except WorkerError:
+            kind, *content = self._workers.ask(worker, payload)
+        except BaseException:  # a Ctrl-C too: nobody would read the answer
             self._abandon()
             raise
         if kind == "raised":
@@ -144,8 +149,8 @@ class Multiprocessing(VecEnv):
         self._state = State.CLOSED
         self._workers.close(FAILURE_TIMEOUT)
 
-    def _close(self) -> None:
-        failures = self._workers.close()
+    def _close(self, timeout: float) -> None:
+        failures = self._workers.close(timeout)
         if failures:
             raise WorkerError("\n".join(failures))
 

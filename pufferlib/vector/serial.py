@@ -85,10 +85,10 @@ class Serial(VecEnv):
         """Do it now, as a worker would by the time anybody looks."""
         try:
             infos = work()
+            self._pending.append((i, _snapshot(infos) if infos else infos))
         except BaseException:
             self._abandon()
             raise
-        self._pending.append((i, copying.deepcopy(infos) if infos else infos))
 
     def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
         self._current, infos = self._pending.popleft()
@@ -116,8 +116,23 @@ class Serial(VecEnv):
     def _deliver_again(self) -> None:
         self._pending.append((0, []))
 
-    def _close(self) -> None:
+    def _close(self, timeout: float = 0.0) -> None:
         self._finalizer()
+
+
+def _snapshot(infos: Infos) -> Infos:
+    """Infos that the environment no longer changes, save what cannot be copied."""
+    try:
+        return copying.deepcopy(infos)
+    except Exception:
+        return [{key: _snapshot_value(value) for key, value in info.items()} for info in infos]
+
+
+def _snapshot_value(value: Any) -> Any:
+    try:
+        return copying.deepcopy(value)
+    except Exception:
+        return value
 
 
 def _close_groups(groups: list[EnvGroup]) -> None:

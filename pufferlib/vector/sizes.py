@@ -35,6 +35,12 @@ class Sizes:
         """Processes whose environments make one batch."""
         return self.batch_size // self.envs_per_worker
 
+    def name_worker(self, worker: int) -> str:
+        """A worker and its environments, for messages."""
+        first, last = worker * self.envs_per_worker, (worker + 1) * self.envs_per_worker - 1
+        envs = f"environment {first}" if first == last else f"environments {first} to {last}"
+        return f"worker {worker} ({envs})"
+
     @classmethod
     def serial(cls, num_envs: int, batch_size: int | None) -> Self:
         """One process that hands out `num_envs / batch_size` batches in turn.

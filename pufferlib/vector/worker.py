@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -32,6 +33,9 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+# What the driver alone obeys: a Ctrl-C or a termination of the whole group must not cut a step
+# short.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Seconds that environments get to close after the driver has gone.
 GRACE = 2.0
 
@@ -83,10 +87,11 @@ def work(plan: Plan, pipe: connection.Connection, signals: Signals) -> None:
 
 
 def _become_worker() -> None:
-    # The driver decides when to stop: a Ctrl-C or a termination signal to the whole group must not
-    # cut a step short. A handler, unlike SIG_IGN, is not inherited by programs that envs start.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # A handler, unlike SIG_IGN, is not inherited by programs that environments start.
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: None)
+    if hasattr(signal, "pthread_sigmask"):  # held back until here
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
     if "torch" in sys.modules:
@@ -240,9 +245,14 @@ class _Session:
 
     def _close(self) -> None:
         try:
-            self.group.close()
+            self.group.close(self._announce)
         except WorkerError as error:
             self._send(("closing failed", str(error)))
+
+    def _announce(self, index: int) -> None:
+        """Tell the driver whose close begins, in case that it never ends."""
+        with contextlib.suppress(OSError):  # a driver that has died meanwhile
+            self._send(("closing", index))
 
     def _check_driver(self) -> None:
         if _is_orphan():

@@ -13,11 +13,10 @@ from multiprocessing.context import BaseContext
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-import cloudpickle
-
 from pufferlib import exceptions
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.base import Creator, Infos
+from pufferlib.vector.base import CLOSE_TIMEOUT, Creator, Infos
+from pufferlib.vector.ending import Ending
 from pufferlib.vector.group import Description, require_equal
 from pufferlib.vector.shared import (
     PATIENCE,
@@ -29,11 +28,9 @@ from pufferlib.vector.shared import (
     create_block,
 )
 from pufferlib.vector.sizes import Sizes
-from pufferlib.vector.worker import Plan, block_layout, work
+from pufferlib.vector.worker import STOP_SIGNALS, Plan, block_layout, work
 
-# Seconds that environments get to close before their process is killed, and after a failure, when
-# somebody waits for the error.
-CLOSE_TIMEOUT = 5.0
+# Seconds that environments get to close after a failure, when somebody waits for the error.
 FAILURE_TIMEOUT = 1.0
 
 
@@ -79,7 +76,8 @@ class Workers:
         self._early: dict[int, Any] = {}
         self._next_check = 0.0
         # Runs at interpreter exit before multiprocessing joins its children, or when we are freed.
-        self._ending = _Ending(self._processes, self._pipes, [s.go for s in self._signals])
+        go = [signals.go for signals in self._signals]
+        self._ending = Ending(self._processes, self._pipes, go, sizes.name_worker)
         self._finalizer = util.Finalize(self, self._ending.run, exitpriority=100)
         try:
             self._start(creators, seed, context)
@@ -104,8 +102,9 @@ class Workers:
             )
             self._pipes.append(pipe)
             try:
-                process.start()
-                self._processes.append(process)
+                with _held_signals(context):
+                    process.start()
+                    self._processes.append(process)
             finally:
                 theirs.close()  # so that the pipe ends with the worker
 
@@ -214,13 +213,12 @@ class Workers:
             raise to_error(*content)
         return content[0]
 
-    def ask(self, worker: int, request: Any) -> Any:
-        """The answer to a call on one of `worker`'s environments, once it is not busy.
+    def ask(self, worker: int, payload: bytes) -> Any:
+        """The answer to a pickled call on one of `worker`'s environments, once it is not busy.
 
         Raises:
             WorkerError: the worker died.
         """
-        payload = cloudpickle.dumps(request)  # first: if it fails, nothing has happened
         self._await_idle(worker)
         if self._has_unread(worker) and worker not in self._early:
             self._early[worker] = self._read(worker, "while it sent infos")
@@ -260,12 +258,8 @@ class Workers:
     def _death(self, worker: int, when: str) -> WorkerError:
         process = self._processes[worker]
         process.join(1)
-        size = self.sizes.envs_per_worker
-        first, last = worker * size, (worker + 1) * size - 1
-        envs = f"environment {first}" if size == 1 else f"environments {first} to {last}"
-        return WorkerError(
-            f"worker {worker} ({envs}) died {when}: {_describe_exit(process.exitcode)}"
-        )
+        who = self.sizes.name_worker(worker)
+        return WorkerError(f"{who} died {when}: {_describe_exit(process.exitcode)}")
 
     @contextlib.contextmanager
     def _naming_the_dead(self, worker: int, when: str) -> Iterator[None]:
@@ -283,61 +277,27 @@ class Workers:
             return pickle.loads(pipe.recv_bytes())
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> list[str]:
-        """End all workers; messages of environments whose `close` raised."""
+        """End all workers; messages of environments whose `close` raised or hung."""
         self._busy.clear()
-        self._ending.timeout = timeout
+        self._ending.timeout, self._ending.is_asked = timeout, True
         return self._finalizer() or []
 
 
-class _Ending:
-    """Ends the workers; holds no reference to the vecenv, so that it can run after it."""
+@contextlib.contextmanager
+def _held_signals(context: BaseContext) -> Iterator[None]:
+    """Let a Ctrl-C wait until a worker has started and is known.
 
-    def __init__(
-        self, processes: list[Any], pipes: list[connection.Connection], go: list[Semaphore]
-    ) -> None:
-        self.processes, self.pipes, self.go = processes, pipes, go
-        self.commands: memoryview | None = None
-        self.timeout = CLOSE_TIMEOUT
-
-    def run(self) -> list[str]:
-        """Ask every worker to close, wait for it, and kill those that do not."""
-        failures: list[str] = []
-        try:
-            for worker in range(len(self.processes)):
-                self._ask_to_close(worker)
-            self._wait(failures, time.monotonic() + self.timeout)
-        finally:
-            for process in self.processes:
-                if process.is_alive():
-                    process.kill()
-                process.join()
-                process.close()
-            for pipe in self.pipes:
-                pipe.close()
-        return failures
-
-    def _ask_to_close(self, worker: int) -> None:
-        if self.commands is not None:
-            self.commands[worker] = Command.CLOSE
-            self.go[worker].release()
-            return
-        with contextlib.suppress(OSError):  # dead already
-            self.pipes[worker].send("close")
-
-    def _wait(self, failures: list[str], deadline: float) -> None:
-        """Read what workers still send, so that none blocks on a full pipe, until all ended."""
-        pipes = dict(zip(self.pipes, self.processes, strict=False))
-        while pipes and (left := deadline - time.monotonic()) > 0:
-            for pipe in connection.wait(list(pipes), timeout=left):
-                try:
-                    message = pickle.loads(pipe.recv_bytes())  # type: ignore[union-attr]
-                except (EOFError, OSError):
-                    del pipes[pipe]  # type: ignore[arg-type]
-                else:
-                    if message[0] == "closing failed":
-                        failures.append(message[1])
-        for process in self.processes:
-            process.join(max(0.0, deadline - time.monotonic()))
+    The worker inherits that and lets them come once it can ignore them. Not so from a fork server,
+    whose other children must not inherit it.
+    """
+    if not hasattr(signal, "pthread_sigmask") or context.get_start_method() == "forkserver":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def to_error(name: str, text: str) -> Exception:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import signal
 import time
@@ -194,7 +195,8 @@ class Faulty(Draw):
     """Fails on purpose, in one way at one place and step, if its index is the faulty one.
 
     Args:
-        how: 'raise', 'exit', 'kill', 'exotic' (an exception that cannot be unpickled) or 'hang'.
+        how: 'raise', 'exit', 'kill', 'exotic' (an exception that cannot be unpickled), 'hang' or
+            'sleep' (half a second).
         where: 'constructor', 'reset', 'step' or 'close'.
         folder: where every environment that `close` closes leaves a line.
     """
@@ -217,7 +219,7 @@ class Faulty(Draw):
             os._exit(3)
         if self.how == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(600)
+        time.sleep(0.5 if self.how == "sleep" else 600)
 
     def reset(self, seed=None, options=None):
         self.fail("reset")
@@ -308,6 +310,11 @@ KINDS = {
     "next_step": Native,
     "same_step": NativeSameStep,
 }
+
+
+def name_semaphores(pid):
+    """Give the semaphores of this process and its workers names that tell for whom they are."""
+    multiprocessing.current_process()._config["semprefix"] = f"/mp{pid}"
 
 
 @contextlib.contextmanager

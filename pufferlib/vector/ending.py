@@ -1,0 +1,103 @@
+"""How worker processes end: asked first, killed after a while, and never forgotten."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing import connection
+from multiprocessing.synchronize import Semaphore
+from typing import Any
+
+from pufferlib.vector.base import CLOSE_TIMEOUT
+from pufferlib.vector.shared import Command
+
+
+class Ending:
+    """Ends the workers; holds no reference to the vecenv, so that it can run after it.
+
+    Args:
+        processes, pipes, go: of the workers, filled as these start.
+        name: a worker's name for messages.
+
+    Attributes:
+        commands: a byte per worker, once memory is shared.
+        timeout: seconds that environments get to close.
+        is_asked: somebody called `close` and will be told what failed. A vecenv that was dropped,
+            or that the program left open, warns instead.
+    """
+
+    def __init__(
+        self,
+        processes: list[Any],
+        pipes: list[connection.Connection],
+        go: list[Semaphore],
+        name: Callable[[int], str],
+    ) -> None:
+        self.processes, self.pipes, self.go, self.name = processes, pipes, go, name
+        self.commands: memoryview | None = None
+        self.timeout = CLOSE_TIMEOUT
+        self.is_asked = False
+        # The environment that each worker has last begun to close.
+        self._closing: dict[int, int] = {}
+
+    def run(self) -> list[str]:
+        """Ask every worker to close, wait for it, and kill those that do not; what went wrong."""
+        failures: list[str] = []
+        try:
+            for worker in range(len(self.processes)):
+                self._ask_to_close(worker)
+            self._wait(failures, time.monotonic() + self.timeout)
+        finally:
+            failures += self._kill()
+        if not self.is_asked:
+            for failure in failures:
+                warnings.warn(failure, RuntimeWarning, stacklevel=2)
+        return failures
+
+    def _ask_to_close(self, worker: int) -> None:
+        if self.commands is not None:
+            self.commands[worker] = Command.CLOSE
+            self.go[worker].release()
+            return
+        with contextlib.suppress(OSError):  # dead already
+            self.pipes[worker].send("close")
+
+    def _wait(self, failures: list[str], deadline: float) -> None:
+        """Read what workers still send, so that none blocks on a full pipe, until all ended."""
+        workers: dict[Any, int] = {self.pipes[i]: i for i in range(len(self.processes))}
+        while workers and (left := deadline - time.monotonic()) > 0:
+            for pipe in connection.wait(list(workers), timeout=left):
+                try:
+                    kind, *content = pickle.loads(pipe.recv_bytes())  # type: ignore[union-attr]
+                except (EOFError, OSError):
+                    del workers[pipe]
+                    continue
+                if kind == "closing":
+                    self._closing[workers[pipe]] = content[0]
+                elif kind == "closing failed":
+                    failures += content
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+
+    def _kill(self) -> list[str]:
+        """Kill those that still run, and say which they were."""
+        late = [i for i, process in enumerate(self.processes) if process.is_alive()]
+        for worker in late:
+            self.processes[worker].kill()
+        for process in self.processes:
+            process.join()
+            process.close()
+        for pipe in self.pipes:
+            pipe.close()
+        return [self._describe_late(worker) for worker in late]
+
+    def _describe_late(self, worker: int) -> str:
+        index = self._closing.get(worker)
+        what = "was still busy" if index is None else f"hung in the close of environment {index}"
+        return (
+            f"{self.name(worker)} {what} after {self.timeout:g} s and was killed; give it longer "
+            "with close(timeout=...)"
+        )
