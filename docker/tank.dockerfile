@@ -18,6 +18,7 @@ RUN echo '. /etc/profile.d/puffertank-prompt.sh' >>/etc/bash.bashrc \
     && git config --system --add safe.directory /puffer \
     && install -d -g venv -m 2775 /puffer
 COPY docker/entrypoint docker/healthcheck /opt/puffertank/
+COPY docker/tank /usr/local/bin/
 
 # What the installation reads comes first: a change of other Python files installs nothing again.
 # The path is the one of compose and the dev container, so it survives a bind mount of a checkout.

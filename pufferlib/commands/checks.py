@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pufferlib import lock
+from pufferlib import __version__, lock
 from pufferlib.commands.machine import Machine
 
 GIB = 2**30
@@ -65,6 +65,11 @@ def check_python(machine: Machine) -> Line:
     if version < MIN_PYTHON:
         return Line("Python", "failed", machine.python, "pufferlib needs Python 3.11 or newer")
     return Line("Python", "ok", machine.python)
+
+
+def check_library(machine: Machine) -> Line:
+    """Which pufferlib this is: several checkouts may be around."""
+    return Line("pufferlib", "ok", f"{__version__} in {machine.library}")
 
 
 def check_torch(machine: Machine) -> Line:
@@ -207,7 +212,8 @@ def check_native(machine: Machine) -> Line:
     """Compiled, and from the sources that are there."""
     name = "native core"
     if machine.native == "stale":
-        remedy = "rebuild it in the repository: pip install --no-deps -e ."
+        command = "tank install" if machine.image else "pip install --no-deps -e ."
+        remedy = f"rebuild it in the repository: {command}"
         return Line(name, "failed", "older than its sources", remedy)
     if machine.native == "missing":
         remedy = "install a C++ compiler (apt install g++ python3-dev) and pufferlib again"
@@ -242,6 +248,7 @@ def check_image(machine: Machine) -> Line:
 
 CHECKS: tuple[Callable[[Machine], Line], ...] = (
     check_python,
+    check_library,
     check_torch,
     check_cuda,
     check_driver,

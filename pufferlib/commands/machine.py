@@ -72,6 +72,8 @@ class Machine:
     """The facts that `pufferlib.commands.checks` judges."""
 
     python: str
+    library: str
+    """Directory that pufferlib is imported from."""
     torch: Torch
     gpu_present: bool
     """The kernel shows an NVIDIA GPU."""
@@ -105,6 +107,7 @@ def inspect() -> Machine:
     root = lock.find_root()
     return Machine(
         python=platform.python_version(),
+        library=str(Path(pufferlib.__file__).parent),
         torch=installed_torch(),
         gpu_present=has_nvidia_gpu() or bool(gpus),
         gpus=gpus,

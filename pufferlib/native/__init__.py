@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,8 @@ __all__ = ["advantage_scan", "advantage_scan_numpy", "available", "state"]
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
-REBUILD = "pip install --no-deps -e ."
+REBUILD = "tank install" if "PUFFERTANK_VERSION" in os.environ else "pip install --no-deps -e ."
+"""In the PufferTank, pip alone would want a network and rights to the image's environment."""
 
 
 def _load_core() -> ModuleType | None:

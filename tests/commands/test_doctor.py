@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pufferlib import lock, native
+from pufferlib import __version__, lock, native
 from pufferlib.cli import main
 from pufferlib.commands import checks, doctor, machine
 from pufferlib.commands.machine import Gpu, Machine, Torch
@@ -27,6 +27,7 @@ NOT_LOADED = (
 
 HEALTHY = Machine(
     python="3.11.2",
+    library="/home/me/pufferlib/pufferlib",
     torch=Torch("2.13.0", cuda="13.0"),
     gpu_present=True,
     gpus=(H200,),
@@ -125,6 +126,10 @@ FAULTS = {
         {"native": "stale"},
         *("native core", "failed", "older than its sources", "pip install --no-deps -e ."),
     ),
+    "stale core in an image": (
+        {"native": "stale", "image": IMAGE, "in_container": True},
+        *("native core", "failed", "older than its sources", "tank install"),
+    ),
     "no core": ({"native": "missing"}, "native core", "warning", "NumPy", "g++"),
     "no lock": ({"lock": None}, "lock", "failed", "no constraints.txt", "source tree"),
     "other versions": (
@@ -177,6 +182,10 @@ def test_every_line_that_is_not_ok_has_a_remedy():
     for changes, *_ in FAULTS.values():
         for line in judge(**changes).values():
             assert bool(line.remedy) == (line.status != "ok"), line
+
+
+def test_the_library_says_which_it_is():
+    assert judge()["pufferlib"].found == f"{__version__} in /home/me/pufferlib/pufferlib"
 
 
 def test_minimums_are_those_of_the_lock(monkeypatch):

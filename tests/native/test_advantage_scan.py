@@ -216,7 +216,7 @@ class TestInstallation:
         core = SimpleNamespace(SOURCES="a.cpp", SOURCE_HASH=compiled)
         native._warn_if_stale(core, tmp_path)  # equal: a warning would be an error
         (tmp_path / "a.cpp").write_text("int b;\n")
-        with pytest.warns(RuntimeWarning, match="rebuild it with `pip install --no-deps -e .`"):
+        with pytest.warns(RuntimeWarning, match=f"rebuild it with `{native.REBUILD}`"):
             native._warn_if_stale(core, tmp_path)
 
     def test_a_wheel_without_sources_is_not_stale(self, tmp_path, recwarn):
