@@ -4,7 +4,7 @@
 #   provisioning/venv.sh [--venv DIR] EXTRAS [-- COMMAND [ARGUMENT...]]
 #
 #   provisioning/venv.sh nethack -- puffer train nethack
-#   provisioning/venv.sh dev -- pytest
+#   provisioning/venv.sh dev -- pytest -n auto
 #
 # EXTRAS are names from pyproject.toml, separated by commas. The versions are those of
 # constraints.txt. A second run with nothing new to install starts the command at once.
@@ -172,7 +172,7 @@ install_torch() {
         say "torch from $PUFFER_TORCH_INDEX ..."
         # Dependencies come from the usual index: this one has few versions of them. Forced,
         # because another variant of the same version would count as installed.
-        pip_install --no-deps --force-reinstall --index-url "$PUFFER_TORCH_INDEX" \
+        pip_install --no-compile --no-deps --force-reinstall --index-url "$PUFFER_TORCH_INDEX" \
             -c constraints.txt torch
     elif ! has_nvidia_gpu && ! compgen -G "$VENV/lib/python*/site-packages/torch" >/dev/null; then
         say "note: no NVIDIA GPU here; torch with CUDA takes gigabytes, PUFFER_TORCH_INDEX=..." \
@@ -187,7 +187,8 @@ install() {
     cd "$ROOT"
     export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
     install_torch
-    pip_install -c constraints.txt -e ".[$EXTRAS]"
+    # Python compiles what is imported when it first is: a fraction of what pip would.
+    pip_install --no-compile -c constraints.txt -e ".[$EXTRAS]"
     "$VENV/bin/python" -c 'from pufferlib import native
 print("native core:", "compiled" if native.available else "not built, NumPy is used")' >&2
 }
