@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.exceptions import APIUsageError
 from pufferlib.flatten import ActionPlan, ObservationPlan
+from pufferlib.flatten.casting import as_array, cast_actions, misfit
 from pufferlib.spaces import row_layout
 from pufferlib.wrappers import accepts
 
@@ -91,15 +92,9 @@ def fill_row(row: NDArray[Any], value: Any, name: str) -> None:
     """Copy `value` (number, list, array, CPU tensor) into `row`, whatever its rank.
 
     Raises:
-        SpaceError: another number of elements, or values that the row's dtype cannot hold.
+        SpaceError: another number of elements, or values that the row cannot hold.
     """
-    array = np.asarray(value)
-    if array.size != row.size:
-        raise SpaceError(f"{name}: expected shape {row.shape}, got shape {array.shape}")
-    if array.dtype.kind == "f" and row.dtype.kind != "f":
-        raise SpaceError(f"{name}: expected dtype {row.dtype}, got {array.dtype}")
-    if row.dtype.kind in "iu" and not np.can_cast(array.dtype, row.dtype):
-        info = np.iinfo(row.dtype)
-        if array.size and not info.min <= int(array.min()) <= int(array.max()) <= info.max:
-            raise SpaceError(f"{name}: expected values within {row.dtype}, got {array!r:.200}")
-    row[...] = array.reshape(row.shape)
+    array = as_array(value)
+    if array.dtype != object and array.size != row.size:
+        raise misfit(name, f"shape {row.shape}", f"shape {array.shape}")
+    row[...] = cast_actions(value, row.dtype, name).reshape(row.shape)

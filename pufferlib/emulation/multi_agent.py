@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from pettingzoo.utils.env import ParallelEnv
 
-from pufferlib import snapshot
 from pufferlib.buffers import Buffers
-from pufferlib.emulation.common import (
-    Check,
-    check_mode,
-    emulated_by,
-    fill_row,
-    make_env,
-    name_of,
-    reset_keywords,
-)
+from pufferlib.emulation.base import API, EmulatedEnv, Rows, copy_of
+from pufferlib.emulation.common import fill_row, name_of
 from pufferlib.environment import Infos
 from pufferlib.exceptions import APIUsageError, InvalidAgentError, SpaceError
-from pufferlib.flatten import ActionPlan, ObservationPlan
-from pufferlib.wrappers import accepts
 
 
-class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
+class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
     """A parallel PettingZoo environment with flat spaces and a constant number of agents.
 
     Every call returns an entry for each of `possible_agents`, in that order; agents that are not
@@ -46,40 +35,24 @@ class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
         SpaceError: the agents' spaces differ; names the agents.
     """
 
-    autoreset_mode = AutoresetMode.NEXT_STEP
+    api = API(
+        "parallel PettingZoo",
+        "(observations, infos)",
+        "(observations, rewards, terminations, truncations, infos)",
+        "PettingZooTruncatedWrapper",
+    )
 
-    def __init__(
-        self,
-        env: Any = None,
-        env_creator: Callable[..., Any] | None = None,
-        env_args: Sequence[Any] = (),
-        env_kwargs: Mapping[str, Any] | None = None,
-        check: Check = "first",
-    ) -> None:
-        self.env = make_env(env, env_creator, env_args, env_kwargs)
-        self.check = check_mode(check)
-        if not accepts(self.env.reset, "seed"):
-            raise APIUsageError(
-                f"{self.env}: expected reset(seed=…, options=…) of parallel PettingZoo, got a "
-                "reset without seed; wrap it in pufferlib.wrappers.PettingZooTruncatedWrapper"
-            )
+    def _structured_spaces(self) -> tuple[Space[Any], Space[Any]]:
         self.possible_agents = list(getattr(self.env, "possible_agents", ()))
         if not self.possible_agents:
             raise APIUsageError(f"{self.env}: expected a list of possible_agents, got none")
-        name = name_of(self.env)
-        self.observation_plan = ObservationPlan(
-            _shared_space(self.env, "observation_space"), f"{name}: observation"
+        return (
+            _shared_space(self.env, "observation_space"),
+            _shared_space(self.env, "action_space"),
         )
-        self.action_plan = ActionPlan(_shared_space(self.env, "action_space"), f"{name}: action")
-        self.single_observation_space = self.observation_plan.row_space
-        self.single_action_space = self.action_plan.row_space
-        self.emulated = emulated_by(self.observation_plan, self.action_plan)
-        self.metadata = getattr(self.env, "metadata", {})
-        self._rows: PettingZooRows | None = None
-        self._phase: Literal["new", "running", "ended"] = "new"
 
     @property
-    def num_agents(self) -> int:
+    def num_agents(self) -> int:  # type: ignore[override]
         """Rows per environment: the number of possible agents."""
         return len(self.possible_agents)
 
@@ -94,21 +67,6 @@ class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
         if self._rows is None:
             return dict.fromkeys(self.possible_agents, False)
         return dict(zip(self.possible_agents, self._rows.buffers.masks.tolist(), strict=True))
-
-    @property
-    def done(self) -> bool:
-        """Whether the next call must be `reset`."""
-        return self._phase != "running"
-
-    @property
-    def render_mode(self) -> str | None:
-        """The wrapped environment's."""
-        return getattr(self.env, "render_mode", None)
-
-    @property
-    def unwrapped(self) -> Any:
-        """The innermost environment."""
-        return getattr(self.env, "unwrapped", self.env)
 
     def observation_space(self, agent: Any) -> Space[Any]:
         """The flat observation space, the same for every agent."""
@@ -132,14 +90,7 @@ class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[Any, NDArray[Any]], dict[Any, dict[str, Any]]]:
         """First observations and infos of all possible agents."""
-        if self._rows is None:
-            self._rows = self.bind(
-                Buffers.allocate(
-                    self.single_observation_space, self.single_action_space, self.num_agents
-                )
-            )
-        infos = self._rows.reset(seed, options)
-        self._phase = "running"
+        infos = self._begin(seed, options)
         return self._rows.observations(), self._padded(infos)
 
     def step(
@@ -161,13 +112,9 @@ class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
             InvalidAgentError: an agent that is not among the possible ones.
             SpaceError: an action or observation does not fit its space.
         """
-        if self._phase == "new" or self._rows is None:
-            raise APIUsageError("step() was called before reset(); call reset() first")
-        if self._phase == "ended":
-            raise APIUsageError("step() was called after the episode ended; call reset() first")
-        rows = self._rows
+        rows = self._running_rows()
         rows.take_actions(actions)
-        infos = self._padded(rows.act())
+        infos = self._padded(rows.step(rows.buffers.actions))
         if rows.ended:
             self._phase = "ended"
         buffers, agents = rows.buffers, self.possible_agents
@@ -180,17 +127,6 @@ class PettingZooPufferEnv(ParallelEnv[Any, Any, Any]):
     def _padded(self, infos: Infos) -> dict[Any, dict[str, Any]]:
         given = infos[0] if infos else {}
         return {agent: given.get(agent, {}) for agent in self.possible_agents}
-
-    def render(self) -> Any:
-        """What the wrapped environment's `render` gives."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the wrapped environment."""
-        self.env.close()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_rows": None, "_phase": "new"}
 
 
 def _shared_space(env: Any, name: str) -> Space[Any]:
@@ -214,93 +150,72 @@ class Places(dict[Any, int]):
         raise InvalidAgentError(agent, list(self))
 
 
-class PettingZooRows:
-    """The native contract over one parallel PettingZoo environment: a row per possible agent."""
+class PettingZooRows(Rows):
+    """A row per possible agent."""
 
     def __init__(self, env: PettingZooPufferEnv, buffers: Buffers) -> None:
-        self.env = env
-        self.buffers = buffers
-        self.ended = True
+        super().__init__(env, buffers)
         self._index = Places({agent: i for i, agent in enumerate(env.possible_agents)})
-        rows = range(len(self._index))
-        self._observation_rows = [buffers.observations[i, ...] for i in rows]
-        self._action_rows = [buffers.actions[i, ...] for i in rows]
+        places = range(len(self._index))
+        self._observation_rows = [buffers.observations[i, ...] for i in places]
+        self._action_rows = [buffers.actions[i, ...] for i in places]
+        self._readers = [env.action_plan.reader(row) for row in self._action_rows]
         self._writers = [env.observation_plan.writer(row) for row in self._observation_rows]
-        self._decode = env.action_plan.decode
-        self._checking = env.check != "never"
-        self._unchecked = True
         # Flagged as ended but still listed by the environment: absent until it takes them away.
         self._lingering: set[Any] = set()
-        buffers.observations.fill(0)  # absent agents, and a struct's padding
-        buffers.masks[:] = True
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
         """Write the first rows of an episode."""
-        env = self.env.env
-        result = env.reset(**reset_keywords(env.reset, seed, options))
-        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
-            raise APIUsageError(
-                f"{env}.reset(): expected (observations, infos) of parallel PettingZoo, got "
-                f"{type(result).__name__}; wrap it in pufferlib.wrappers.PettingZooTruncatedWrapper"
-            )
-        observations, infos = result
+        observations, infos = self._reset_env(seed, options)
         self._lingering.clear()
         self._clear_outcomes()
-        self._write(observations, env.agents)
-        self.ended = not env.agents
-        self._checking = self._checking and (self._unchecked or self.env.check == "always")
+        agents = self.env.env.agents
+        self._write(observations, agents)
+        self.ended = not agents
+        self._reset_checked()
         return _some(infos)
 
     def step(self, actions: NDArray[Any]) -> Infos:
         """Write the rows that follow `actions`, or the first of a new episode."""
         if self.ended:
             return self.reset()
-        if actions is not self.buffers.actions:
-            self.buffers.actions[...] = actions
-        return self.act()
-
-    def act(self) -> Infos:
-        """Step with the bound actions."""
+        if actions is not self._actions:
+            self._actions[...] = actions
         env = self.env.env
-        actions = self._actions_of(env.agents)
-        result = env.step(actions)
+        given = self._actions_of(env.agents)
+        result = env.step(given)
         try:
             observations, rewards, terminals, truncations, infos = result
         except (TypeError, ValueError):
-            raise self._not_pettingzoo(result) from None
+            raise self._bad_step(result) from None
         after = set(env.agents)
-        living = [agent for agent in actions if agent not in self._lingering]
+        living = [agent for agent in given if agent not in self._lingering]
         self._clear_outcomes()
         for agent in living:
             self.buffers.rewards[self._index[agent]] = rewards.get(agent, 0.0)
         leaving = self._write_flags(living, after, terminals, truncations)
-        spawned = [agent for agent in env.agents if agent not in actions]
+        spawned = [agent for agent in env.agents if agent not in given]
         self._write(observations, living + spawned, leaving)
         self._lingering = (self._lingering | leaving) & after
         self.ended = not after - self._lingering
-        self._unchecked, self._checking = False, self.env.check == "always"
+        self._step_checked()
         return _some(infos)
 
     def get_state(self) -> dict[str, Any]:
-        """The environment's state and which lives are over, for `set_state`.
-
-        Raises:
-            SnapshotError: the environment's state cannot be taken.
-        """
-        env = snapshot.take(self.env.env)
-        return {"env": env, "ended": self.ended, "lingering": self._lingering}
+        """As of any emulated environment, and which lives are over."""
+        return super().get_state() | {"lingering": self._lingering}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state; the rows are restored by whoever owns the buffers."""
-        self.env.env = snapshot.put_back(self.env.env, state["env"])
-        self.ended, self._lingering = state["ended"], state["lingering"]
+        super().set_state(state)
+        self._lingering = state["lingering"]
 
     def _actions_of(self, agents: Sequence[Any]) -> dict[Any, Any]:
-        index, rows, decode = self._index, self._action_rows, self._decode
+        index, readers = self._index, self._readers
         if self._checking:
             for agent in agents:
-                self.env.action_plan.check(rows[index[agent]])
-        return {agent: decode(rows[index[agent]]) for agent in agents}
+                self.env.action_plan.check(self._action_rows[index[agent]])
+        return {agent: readers[index[agent]]() for agent in agents}
 
     def _clear_outcomes(self) -> None:
         buffers = self.buffers
@@ -368,14 +283,6 @@ class PettingZooRows:
         except SpaceError as error:
             raise SpaceError(f"agent {agent!r} of {error}") from None
 
-    def _not_pettingzoo(self, result: Any) -> APIUsageError:
-        size = f" of {len(result)}" if isinstance(result, tuple) else ""
-        return APIUsageError(
-            f"{self.env.env}.step(): expected (observations, rewards, terminations, truncations, "
-            f"infos) of parallel PettingZoo, got {type(result).__name__}{size}; wrap it in "
-            "pufferlib.wrappers.PettingZooTruncatedWrapper"
-        )
-
     def take_actions(self, actions: Mapping[Any, Any] | NDArray[Any]) -> None:
         """Copy a user's actions into the bound rows."""
         if not isinstance(actions, Mapping):
@@ -394,7 +301,7 @@ class PettingZooRows:
     def observations(self) -> dict[Any, NDArray[Any]]:
         """Copies of all rows by agent."""
         rows = zip(self._index, self._observation_rows, strict=True)
-        return {agent: row.copy()[()] for agent, row in rows}
+        return {agent: copy_of(row) for agent, row in rows}
 
 
 def _some(infos: dict[Any, Any]) -> Infos:

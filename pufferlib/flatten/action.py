@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from numpy.typing import NDArray
 
 from pufferlib.exceptions import SpaceError
+from pufferlib.flatten.casting import nearest
 from pufferlib.flatten.leaves import Leaf, children_of, leaves_of, lookup, struct_of
 from pufferlib.spaces import Mixed, dtype_bounds, is_composite, row_layout
 
@@ -45,6 +47,7 @@ class ActionPlan:
         self.is_emulated = self.row_space is not space
         self._columns = self._assign_columns()
         self._low, self._high = dtype_bounds(self.row_space)
+        self._rounded = self._find_rounded()
         self.decode: Callable[[NDArray[Any]], Any] = self._compile()
 
     def _row_space(self, discrete: list[Leaf], continuous: list[Leaf]) -> Space[Any]:
@@ -77,13 +80,22 @@ class ActionPlan:
             start = stop
         return columns
 
+    def _find_rounded(self) -> NDArray[np.bool_]:
+        """Which columns `decode` rounds: floats of the row that are whole numbers in the action."""
+        rounded = np.zeros(row_layout(self.row_space)[0], bool)
+        if self.is_emulated and isinstance(self.row_space, Box):
+            for leaf, start, stop in self._columns:
+                rounded[start:stop] = isinstance(leaf.space, Box) and leaf.dtype.kind != "f"
+        return rounded
+
     def check(self, row: NDArray[Any]) -> None:
-        """Raise unless every column of `row` lies within its bounds.
+        """Raise unless every column of `row` is finite and, once rounded, within its bounds.
 
         Raises:
             SpaceError: names the leaf, the bounds and the value.
         """
-        good = (row >= self._low) & (row <= self._high)
+        values = np.where(self._rounded, np.rint(row), row)
+        good = (values >= self._low) & (values <= self._high) & np.isfinite(row)
         if isinstance(self.row_space, Mixed):
             k = len(self.row_space.nvec)
             good[:k] &= row[:k] == np.rint(row[:k])
@@ -94,6 +106,12 @@ class ActionPlan:
         low, high, got = (np.ravel(a)[bad] for a in (self._low, self._high, row))
         clip = "; clip actions to the space's bounds" if isinstance(leaf.space, Box) else ""
         raise SpaceError(f"{leaf.name}: expected a value from {low} to {high}, got {got}{clip}")
+
+    def reader(self, row: NDArray[Any]) -> Callable[[], Any]:
+        """A function that returns the action which `row` then holds: `decode` of this one row."""
+        if self.is_emulated:
+            return functools.partial(self.decode, row)
+        return row.item if isinstance(self.space, Discrete) else row.copy
 
     def encode(self, action: Any) -> NDArray[Any]:
         """`action` as a new row: the inverse of `decode`."""
@@ -151,41 +169,23 @@ def _decode_expression(
     """Python text that takes one leaf out of `r`, the flat array or, if exact, list of a row."""
     exact = not isinstance(row, Box)
     if isinstance(leaf.space, Discrete):
-        value = "row.item()" if leaf.path == () else f"r[{start}]" if exact else f"int(r[{start}])"
+        choice = f"r[{start}]" if exact else f"round(r.item({start}))"
+        value = "row.item()" if leaf.path == () else choice
         return f"{value} + {int(leaf.space.start)}" if leaf.space.start else value
     part = f"r[{start}:{stop}]"
-    row_dtype = row_layout(row)[1]
-    lossless = leaf.dtype.kind == "f" and np.can_cast(leaf.dtype, row_dtype)
-    if isinstance(leaf.space, Box) and not lossless:
-        context[f"{name}f"] = _nearest(leaf, row_dtype)
-        return f"{name}f({part})"
     context[f"{name}d"], context[f"{name}s"] = leaf.dtype, leaf.shape
+    if isinstance(leaf.space, Box):
+        lossless = leaf.dtype.kind == "f" and np.can_cast(leaf.dtype, row_layout(row)[1])
+        if not lossless:
+            context["nearest"], context[f"{name}b"] = nearest, leaf.space
+            return f"nearest({part}.reshape({name}s), {name}b)"
+    elif not exact:
+        part = f"[*map(round, {part}.tolist())]"
     array = f"np.array({part}, {name}d).reshape({name}s)"
     if isinstance(leaf.space, MultiDiscrete) and leaf.space.start.any():
         context[f"{name}a"] = leaf.space.start
         return f"{array} + {name}a"
     return array
-
-
-def _nearest(leaf: Leaf, row: np.dtype[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """A function from floats of dtype `row` to the nearest values within the leaf's bounds."""
-    low, high = (np.ravel(bound) for bound in dtype_bounds(leaf.space))
-    whole = leaf.dtype.kind != "f"
-    info = np.iinfo(leaf.dtype) if leaf.dtype.kind in "iu" else None
-    least, most = (_inwards(n, row) for n in ((info.min, info.max) if info else (0, 1)))
-
-    def decode(part: NDArray[Any]) -> NDArray[Any]:
-        if whole:
-            part = np.clip(np.rint(part), least, most)
-        return np.clip(part.astype(leaf.dtype), low, high).reshape(leaf.shape)
-
-    return decode
-
-
-def _inwards(limit: int, dtype: np.dtype[Any]) -> Any:
-    """The float nearest to `limit` that is not beyond it, so that a cast back never wraps."""
-    value = dtype.type(limit)
-    return value if abs(int(value)) <= abs(limit) else np.nextafter(value, dtype.type(0))
 
 
 def _literal(

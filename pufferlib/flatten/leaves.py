@@ -12,6 +12,7 @@ from gymnasium.spaces import Dict, Space, Tuple
 from numpy.typing import NDArray
 
 from pufferlib.exceptions import SpaceError
+from pufferlib.flatten.casting import cast, extent, misfit
 from pufferlib.spaces import dtype_bounds, is_composite, row_layout, unsupported_reason
 
 Visitor = Callable[[Any], None]
@@ -42,43 +43,12 @@ class Leaf:
         Raises:
             SpaceError: it has another shape, is not numeric, or does not fit the dtype.
         """
-        try:
-            array = np.asarray(value)
-        except ValueError:  # lists of different lengths
-            array = np.asarray(None)
-        if array.dtype.kind not in "biuf":
-            raise self.error(
-                f"numbers of dtype {self.dtype}", f"{type(value).__name__} {value!r:.200}"
-            )
-        if array.shape != self.shape:
-            if not array.size == 1 == math.prod(self.shape):
-                raise self.error(f"shape {self.shape}", f"shape {array.shape}")
-            array = array.reshape(self.shape)
-        if np.can_cast(array.dtype, self.dtype):
-            return array.astype(self.dtype, copy=False)
-        if self.dtype.kind in "iu":
-            return self._to_integers(array)
-        if self.dtype.kind == "b":
-            return self._to_bools(array)
-        try:
-            with np.errstate(over="raise"):
-                return array.astype(self.dtype)
-        except FloatingPointError:
-            raise self.error(f"values within {self.dtype}", _extent(array)) from None
-
-    def _to_integers(self, array: NDArray[Any]) -> NDArray[Any]:
-        if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.rint(array))).all():
-            raise self.error(f"integers of dtype {self.dtype}", f"{array.dtype} {array!r:.200}")
-        info = np.iinfo(self.dtype)
-        if array.size and (int(array.min()) < info.min or int(array.max()) > info.max):
-            raise self.error(f"values within {self.dtype}", _extent(array))
-        return array.astype(self.dtype)
-
-    def _to_bools(self, array: NDArray[Any]) -> NDArray[Any]:
-        result = array.astype(bool)
-        if not np.array_equal(result, array):
-            raise self.error("bools, 0 or 1", _extent(array))
-        return result
+        array = cast(value, self.dtype, self.name)
+        if array.shape == self.shape:
+            return array
+        if not array.size == 1 == math.prod(self.shape):
+            raise misfit(self.name, f"shape {self.shape}", f"shape {array.shape}")
+        return array.reshape(self.shape)
 
     def narrows(self, value: Any) -> bool:
         """Whether `value` is an array of floats that this leaf's dtype rounds."""
@@ -95,15 +65,7 @@ class Leaf:
         array = self.convert(value)
         low, high = dtype_bounds(self.space)
         if not np.all((array >= low) & (array <= high)):
-            raise self.error(f"values within {self.space}", _extent(array))
-
-    def error(self, expected: str, got: str) -> SpaceError:
-        """The error for a value that does not fit."""
-        return SpaceError(f"{self.name}: expected {expected}, got {got}")
-
-
-def _extent(array: NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {array.shape} from {array.min()} to {array.max()}"
+            raise misfit(self.name, f"values within {self.space}", extent(array))
 
 
 def children_of(space: Dict | Tuple) -> list[tuple[Any, str, Space[Any]]]:

@@ -121,6 +121,20 @@ def _leaf_writer(leaf: Leaf, field: NDArray[Any]) -> Visitor:
         else:
             field[...] = convert(value)
 
+    return _vector_writer(field, write) if len(shape) == 1 else write
+
+
+def _vector_writer(field: NDArray[Any], otherwise: Visitor) -> Visitor:
+    """A writer of one dimension; what has another shape or dtype is written `otherwise`."""
+    # A memoryview takes just what has its own shape and format, and tells faster than we could.
+    view, everything = memoryview(field), slice(None)  # type: ignore[arg-type]
+
+    def write(value: Any) -> None:
+        try:
+            view[everything] = value
+        except (TypeError, ValueError):
+            otherwise(value)
+
     return write
 
 
