@@ -25,7 +25,7 @@ from torch import nn
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import nativize_dtype
-from pufferlib.trainer import checkpoint, losses
+from pufferlib.trainer import checkpoint, episodes, losses
 from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.config import TrainConfig
 from pufferlib.trainer.finite import require_finite
@@ -40,6 +40,7 @@ from pufferlib.trainer.loop import (
     seed_everything,
     send,
     store,
+    use_threads,
 )
 from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
@@ -80,8 +81,7 @@ def create(
     """
     config = config.resolve(vecenv.num_agents)
     seed_everything(config.seed, config.torch_deterministic)
-    if config.torch_threads:
-        torch.set_num_threads(config.torch_threads)
+    use_threads(config.torch_threads)
     device = pick_device(config.device)
     policy = getattr(policy, "_orig_mod", policy).to(device)
     recurrent = is_recurrent(policy)
@@ -119,6 +119,7 @@ def evaluate(trainer: Trainer) -> Statistics:
     trainer.tally.clear()
     trainer.experience.release()
     rows = trainer.pending or receive(trainer)
+    trainer.pending = None
     while True:
         choice = choose(trainer, rows)
         trainer.experience.close(rows, choice)
@@ -164,8 +165,8 @@ def train(trainer: Trainer) -> dict[str, float]:
 def reset(trainer: Trainer) -> None:
     """Start new episodes in all environments, with a seed that follows from (seed, epoch).
 
-    Segments that were under way are dropped. `load_checkpoint` ends with this: a resumed run
-    equals an uninterrupted one that calls `reset` at the same epoch.
+    Segments that were under way are dropped. Where `load_checkpoint` cannot restore episodes, it
+    ends with this: the resumed run equals one that calls `reset` at the same epoch.
     """
     sequence = np.random.SeedSequence([trainer.config.seed, trainer.epoch])
     trainer.env_seed = int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
@@ -185,14 +186,27 @@ def save_checkpoint(trainer: Trainer) -> Path:
     return checkpoint.save(trainer)
 
 
-def load_checkpoint(trainer: Trainer, path: str | Path) -> None:
-    """Resume: restore policy, optimizer, counters and random generators, then `reset`.
+def load_checkpoint(trainer: Trainer, path: str | Path) -> str | None:
+    """Resume: restore policy, optimizer, counters, episodes and random generators.
+
+    Where the checkpoint holds the states of the environments, the run goes on bit-equal to one
+    that never stopped. Restoring them unpickles them, which runs code that the file names: resume
+    only from checkpoints that you trust, or with `train.resume_episodes` off. Elsewhere this ends
+    with `reset`.
+
+    Returns:
+        None if the environments go on with their episodes, else why they start new ones.
 
     Raises:
         CheckpointError: the file is missing, damaged, or does not fit the policy.
     """
-    checkpoint.restore(trainer, path)
-    reset(trainer)
+    content = checkpoint.read(path)
+    checkpoint.restore(trainer, content, str(path))
+    why_new = episodes.restore(trainer, content["episodes"])
+    if why_new is not None:
+        reset(trainer)
+    checkpoint.set_rng_state(content["rng"])  # last: environments of this process may have drawn
+    return why_new
 
 
 def close(trainer: Trainer) -> None:

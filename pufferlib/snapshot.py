@@ -38,13 +38,13 @@ def take(env: Any) -> bytes:
     """
     file = io.BytesIO()
     try:
-        _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(env)
+        _Pickler(file).dump(env)
     except SnapshotError:
         raise
     except Exception as error:  # environments raise what they like while they are pickled
         raise SnapshotError(
-            f"the state of {type(env).__name__} cannot be pickled ({type(error).__name__}: {error})"
-            "; give the environment get_state() and set_state(state)"
+            f"the state of {_name(env)} cannot be pickled ({type(error).__name__}: {error}); give "
+            "the environment get_state() and set_state(state)"
         ) from error
     return file.getvalue()
 
@@ -66,8 +66,7 @@ def put_back(env: Any, snapshot: bytes) -> Any:
         return _Unpickler(io.BytesIO(snapshot), env).load()
     except Exception as error:  # pickle, and environments, raise a dozen unrelated types
         raise SnapshotError(
-            f"the state of {type(env).__name__} cannot be restored "
-            f"({type(error).__name__}: {error})"
+            f"the state of {_name(env)} cannot be restored ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -82,8 +81,8 @@ def layers(env: Any) -> Iterator[Any]:
 class _Pickler(pickle.Pickler):
     """Writes the state of environments that give it, and refuses what would be lost."""
 
-    def __init__(self, file: io.BytesIO, protocol: int) -> None:
-        super().__init__(file, protocol)
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=4)  # from 5 on, arrays come back in memory of the pickle
         self._owners: dict[int, np.ndarray] = {}
         self._given: Any = None
 
@@ -135,6 +134,10 @@ class _Unpickler(pickle.Unpickler):
         layer = next(layer for layer in layers(self._env) if has_state(layer))
         layer.set_state(*pid)
         return layer
+
+
+def _name(env: Any) -> str:
+    return type(getattr(env, "unwrapped", env)).__name__
 
 
 def _require_plain_pickling(obj: Any) -> None:

@@ -52,7 +52,7 @@ class Session:
         self.console = console or Console()
         vecenv = make_vecenv(config)
         try:
-            self.trainer = _make_trainer(config, vecenv, run_dir, resume)
+            self.trainer = self._make_trainer(vecenv, resume)
         except BaseException:
             vecenv.close()
             raise
@@ -62,10 +62,8 @@ class Session:
         self._speed = Speedometer()
         self._window = EpisodeWindow()
         self._history = ScoreHistory()
-        self._first_step = self.trainer.global_step
         self._saved: tuple[int, Path] | None = None
         self._next_log = 0.0
-        self._started = time.monotonic()
 
     def run(self, stop: GracefulExit) -> int:
         """Train to the end, or until `stop`; prints the summary and returns the exit code.
@@ -80,22 +78,15 @@ class Session:
                 self._close()
         return exit_code
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the budget of steps or of time is used up."""
-        return self._fraction >= 1.0
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since training began."""
-        return time.monotonic() - self._started
-
-    @property
-    def _fraction(self) -> float:
-        """The used share of steps or of time, whichever is further."""
-        limits = self.config.train
-        steps = self.trainer.global_step / limits.total_timesteps
-        return max(steps, self.elapsed / limits.max_seconds if limits.max_seconds else 0.0)
+    def _make_trainer(self, vecenv: Any, resume: Path | None) -> clean_pufferl.Trainer:
+        config = self.config
+        policy = make_policy(config, vecenv.driver_env)
+        trainer = clean_pufferl.create(config.train, vecenv, policy, self.run_dir, config.to_dict())
+        if resume is not None:
+            why_new = clean_pufferl.load_checkpoint(trainer, resume)
+            how = f"environments start new episodes: {why_new}" if why_new else "episodes go on"
+            self._print(f"resumed at update {trainer.epoch:,} ({how})")
+        return trainer
 
     def _train_and_save(self, stop: GracefulExit) -> int:
         try:
@@ -113,9 +104,9 @@ class Session:
 
     def _train(self, stop: GracefulExit, dashboard: Dashboard) -> None:
         interval = self.config.train.checkpoint_interval
-        self._started = time.monotonic()
+        self.trainer.begin(self.trainer.global_step)
         self._speed.mark(self.trainer.global_step)
-        while not self.is_finished:
+        while self.trainer.progress() < 1:
             with stop.interruptible():
                 clean_pufferl.evaluate(self.trainer)
             clean_pufferl.train(self.trainer)
@@ -138,18 +129,19 @@ class Session:
             self._logger.log(_metrics(snapshot), snapshot.steps)
 
     def _snapshot(self) -> Snapshot:
-        trainer, elapsed = self.trainer, self.elapsed
-        fraction = min(self._fraction, 1.0)
+        trainer, elapsed = self.trainer, self.trainer.elapsed
+        total_steps = self.config.train.total_timesteps
+        fraction = min(trainer.progress(), 1.0)
         losses = numbers(trainer.losses) | {"learning_rate": trainer.learning_rate}
         return Snapshot(
             title=f"puffer train {self.config.env_name}",
             run=str(self.run_dir),
             score_key=self.config.score_key,
             steps=trainer.global_step,
-            total_steps=self.config.train.total_timesteps,
+            total_steps=total_steps,
             updates=trainer.epoch,
             elapsed=elapsed,
-            time_left=time_left(fraction, elapsed),
+            time_left=time_left(fraction, elapsed, trainer.first_step / total_steps),
             fraction=fraction,
             steps_per_second=self._speed.mark(trainer.global_step),
             parameters=self._parameters,
@@ -184,12 +176,12 @@ class Session:
 
     def _summarize(self) -> None:
         trainer, key, env_name = self.trainer, self.config.score_key, self.config.env_name
-        steps = trainer.global_step - self._first_step
-        speed = steps / self.elapsed if self.elapsed else 0.0
+        steps, elapsed = trainer.global_step - trainer.first_step, trainer.elapsed
+        speed = steps / elapsed if elapsed else 0.0
         data_dir = self.config.train.data_dir
         where = "" if data_dir == "runs" else f" --data-dir {data_dir}"
         rows = {
-            "trained": f"{steps:,} steps in {duration(self.elapsed)} ({speed:,.0f} steps/s), "
+            "trained": f"{steps:,} steps in {duration(elapsed)} ({speed:,.0f} steps/s), "
             f"{self._parameters:,} parameters",
             f"{key} at the start": _score(self._history.start(), "first"),
             f"{key} at the end": _score(self._history.end(), "last"),
@@ -202,14 +194,6 @@ class Session:
 
     def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _make_trainer(config: Config, vecenv: Any, run_dir: Path, resume: Path | None) -> Any:
-    policy = make_policy(config, vecenv.driver_env)
-    trainer = clean_pufferl.create(config.train, vecenv, policy, run_dir, config.to_dict())
-    if resume is not None:
-        clean_pufferl.load_checkpoint(trainer, resume)
-    return trainer
 
 
 def _metrics(snapshot: Snapshot) -> dict[str, float]:

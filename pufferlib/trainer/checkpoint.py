@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import pufferlib
 from pufferlib.exceptions import CheckpointError
+from pufferlib.trainer import episodes
 from pufferlib.trainer.loop import Trainer
 
 FORMAT = 1
@@ -69,6 +70,7 @@ def describe(trainer: Trainer) -> dict[str, Any]:
         "rng": rng_state(),
         "global_step": trainer.global_step,
         "epoch": trainer.epoch,
+        "episodes": episodes.capture(trainer),
     }
 
 
@@ -96,18 +98,16 @@ def read(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def restore(trainer: Trainer, path: str | Path) -> None:
-    """Put policy, optimizer, counters and random generators back to where a checkpoint was.
+def restore(trainer: Trainer, content: Mapping[str, Any], source: str = "checkpoint") -> None:
+    """Put policy, optimizer and counters back to where a checkpoint was; `source` is its path.
 
     Raises:
-        CheckpointError: as `read`, or the weights do not fit the policy; nothing was changed then.
+        CheckpointError: the weights do not fit the policy; nothing was changed then.
     """
-    content = read(path)
-    load_policy(trainer.policy, content["policy"], source=str(path))
+    load_policy(trainer.policy, content["policy"], source)
     trainer.optimizer.load_state_dict(content["optimizer"])
-    trainer.global_step = content["global_step"]
     trainer.epoch = content["epoch"]
-    set_rng_state(content["rng"])
+    trainer.begin(content["global_step"])
 
 
 def load_policy(policy: nn.Module, state: Mapping[str, Tensor], source: str = "state") -> None:

@@ -43,11 +43,11 @@ class TrainConfig:
     total_timesteps: int = 10_000_000
     """Stop after this many agent steps."""
     max_seconds: float | None = None
-    """Stop after this much wall-clock time, even if steps are left."""
+    """Stop after this much wall-clock time, even if steps are left; anew for a resumed run."""
     learning_rate: float = 2.5e-4
     """Step size of Adam."""
     anneal_lr: bool = True
-    """Lower the learning rate linearly to zero over the run."""
+    """Lower the learning rate linearly to zero at the end of the steps or of the time."""
     gamma: float = 0.99
     """Discount per step."""
     gae_lambda: float = 0.95
@@ -82,6 +82,9 @@ class TrainConfig:
     """The mode handed to torch.compile."""
     checkpoint_interval: int = 200
     """Updates between checkpoints; 0 writes one at the end only."""
+    resume_episodes: bool = True
+    """Checkpoints hold the environments' states where possible, and a resumed run goes on with
+    them. Restoring them runs code that the file names; False to resume from files of others."""
     data_dir: str = "runs"
     """Directory that holds the runs."""
     logger: Literal["tensorboard", "none"] = "tensorboard"

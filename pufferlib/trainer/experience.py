@@ -9,6 +9,7 @@ there are enough of them for a batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,6 +168,18 @@ class Experience:
     def is_full(self) -> bool:
         """Whether there are enough full segments for a batch."""
         return self._num_full >= self.segments
+
+    def get_lives(self) -> dict[str, torch.Tensor]:
+        """What is known of the agents where no segment is open; copies, each `(num_agents,)`."""
+        return {name: torch.from_numpy(array.copy()) for name, array in self._lives().items()}
+
+    def set_lives(self, lives: Mapping[str, torch.Tensor]) -> None:
+        """The inverse of `get_lives`."""
+        for name, array in self._lives().items():
+            array[:] = lives[name].numpy()
+
+    def _lives(self) -> dict[str, NDArray[Any]]:
+        return {"steps": self._steps, "present": self._was_present, "done": self._was_done}
 
     def starts_of(self, rows: Rows) -> Bools:
         """Which rows begin a life: first rows, rows after an absence, rows after an episode's end.

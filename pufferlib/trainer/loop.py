@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pufferlib.exceptions import ConfigError, NonFiniteError
+from pufferlib.flatten.casting import nearest
 from pufferlib.pytorch import NativeDtype, sample_logits
 from pufferlib.spaces import Box, Space
 from pufferlib.trainer import losses
@@ -61,8 +62,10 @@ class Trainer:
         epoch: updates done.
         stats: means over the episodes that ended in the last `evaluate`.
         losses: means over all minibatches of the last `train`.
-        started: `time.time()` of the creation.
+        started: `time.monotonic()` of the creation or of the resumption.
+        first_step: `global_step` at that time.
         env_seed: seed of the next reset of the environments, where `needs_reset`.
+        pending: between two batches, the rows that the next one begins with.
     """
 
     config: Any
@@ -83,10 +86,36 @@ class Trainer:
     stats: Statistics = field(default_factory=Statistics)
     losses: dict[str, float] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
-    started: float = field(default_factory=time.time)
+    started: float = field(default_factory=time.monotonic)
+    first_step: int = 0
     env_seed: int | None = None
     needs_reset: bool = True
     pending: Rows | None = None
+
+    def begin(self, step: int) -> None:
+        """Go on from `step`; the time that `max_seconds` limits begins now."""
+        self.global_step = self.first_step = step
+        self.started = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the creation or the resumption."""
+        return time.monotonic() - self.started
+
+    def progress(self, step: int | None = None) -> float:
+        """The used share of steps or of time, whichever is further; 1 and above is the end.
+
+        A resumed run has its time anew, for the share of steps that was left then.
+
+        Args:
+            step: reckon with this step instead of `global_step`.
+        """
+        limits = self.config
+        steps = (self.global_step if step is None else step) / limits.total_timesteps
+        if limits.max_seconds is None:
+            return steps
+        begun = self.first_step / limits.total_timesteps
+        return max(steps, begun + (1 - begun) * self.elapsed / limits.max_seconds)
 
     @property
     def timings(self) -> dict[str, float]:
@@ -106,6 +135,12 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
     torch.manual_seed(seed)
     torch.backends.cudnn.deterministic = deterministic
     torch.backends.cudnn.benchmark = not deterministic
+
+
+def use_threads(count: int) -> None:
+    """Let torch compute with `count` CPU threads from now on; 0 changes nothing."""
+    if count:
+        torch.set_num_threads(count)
 
 
 def pick_device(name: str) -> torch.device:
@@ -257,14 +292,12 @@ def send(trainer: Trainer, actions: NDArray[Any]) -> None:
 
 
 def as_env_actions(actions: NDArray[Any], space: Space[Any]) -> NDArray[Any]:
-    """Sampled actions as the environment takes them: clipped to a Box, in the space's dtype."""
-    if isinstance(space, Box):
-        actions = np.clip(actions, space.low, space.high)
-    return actions.astype(space.dtype, copy=False)
+    """Sampled actions as the environment takes them: the nearest ones of a Box, choices as is."""
+    return nearest(actions, space) if isinstance(space, Box) else actions
 
 
 def anneal_learning_rate(trainer: Trainer, steps: int) -> None:
-    """Linear from the configured rate at step 0 to zero at `total_timesteps`, never below.
+    """Linear in `Trainer.progress`, from the configured rate to zero at the end, never below.
 
     Args:
         trainer: whose optimizer is set.
@@ -272,8 +305,7 @@ def anneal_learning_rate(trainer: Trainer, steps: int) -> None:
     """
     rate = trainer.config.learning_rate
     if trainer.config.anneal_lr:
-        done = (trainer.global_step - steps) / trainer.config.total_timesteps
-        rate *= max(0.0, 1.0 - done)
+        rate *= max(0.0, 1.0 - trainer.progress(trainer.global_step - steps))
     for group in trainer.optimizer.param_groups:
         group["lr"] = rate
 

@@ -141,6 +141,6 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def time_left(fraction: float, elapsed: float) -> float | None:
-    """Seconds until a run that has done `fraction` of its work in `elapsed` seconds is done."""
-    return elapsed * (1 - fraction) / fraction if fraction > 0 else None
+def time_left(fraction: float, elapsed: float, begun: float = 0.0) -> float | None:
+    """Seconds until a run is done that came from `begun` to `fraction` in `elapsed` seconds."""
+    return elapsed * (1 - fraction) / (fraction - begun) if fraction > begun else None

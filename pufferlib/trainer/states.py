@@ -28,6 +28,17 @@ class RecurrentStates:
         """Forget every state."""
         self._agents = self._segments = None
 
+    def get(self) -> State | None:
+        """The states of all agents, a copy; None before the first step."""
+        return None if self._agents is None else tuple(part.clone() for part in self._agents)
+
+    def set(self, state: State | None, device: torch.device) -> None:
+        """The inverse of `get`, where no segment has begun."""
+        self.clear()
+        if state is not None:
+            self._agents = tuple(part.to(device, copy=True) for part in state)
+            self._segments = _zeros_like(self._agents, self._num_slots)
+
     def of(self, agents: NDArray[np.int64]) -> State | None:
         """The states `(layers, B, …)` of these agents; None (all zeros) before the first step."""
         if self._agents is None or self._is_everyone(agents):

@@ -1,6 +1,7 @@
 """Checkpoints: whole or absent, loadable without trust, and bit-equal on resume."""
 
 import errno
+import functools
 import json
 import os
 import random
@@ -9,49 +10,20 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete
+from resumable import Walk
+from small_runs import update, weights
 from torch import nn
 
 import pufferlib
 import pufferlib.vector
 from pufferlib import clean_pufferl
-from pufferlib.environment import PufferEnv
 from pufferlib.exceptions import CheckpointError
 from pufferlib.models import Default, LSTMWrapper
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import TrainConfig
 
 
-class Walk(PufferEnv):
-    """A random walk that depends on the actions; ends at ±3."""
-
-    def __init__(self):
-        self.single_observation_space = Box(-9, 9, (2,), np.float32)
-        self.single_action_space = Discrete(2)
-        self.num_agents = 3
-        super().__init__()
-
-    def reset(self, seed=None, options=None):
-        self.rng = np.random.default_rng(seed)
-        self.position = np.zeros(3)
-        self._write(np.zeros(3))
-        return []
-
-    def step(self, actions):
-        ended = self.terminals.copy()
-        self.position += np.where(actions == 1, 1, -1) * self.rng.random(3)
-        self.position[ended] = 0
-        self._write(np.where(ended, 0, self.position))
-        return []
-
-    def _write(self, rewards):
-        self.observations[:, 0] = self.position
-        self.observations[:, 1] = self.rng.normal(size=3)
-        self.rewards[:] = rewards
-        self.terminals[:] = np.abs(self.position) > 3
-
-
-def start(tmp_path, seed=1, recurrent=False, **changes):
+def start_walk(tmp_path, seed=1, recurrent=False, **changes):
     torch.manual_seed(0)
     vecenv = pufferlib.vector.make(Walk, num_envs=2, seed=seed)
     policy = Default(vecenv.driver_env, 8)
@@ -63,19 +35,9 @@ def start(tmp_path, seed=1, recurrent=False, **changes):
     return clean_pufferl.create(config, vecenv, policy, run_dir=tmp_path, record=record)
 
 
-def update(trainer, times=1):
-    for _ in range(times):
-        clean_pufferl.evaluate(trainer)
-        clean_pufferl.train(trainer)
-
-
-def weights(trainer):
-    return torch.cat([p.detach().flatten().clone() for p in trainer.policy.parameters()])
-
-
 @pytest.mark.smoke
 def test_what_a_checkpoint_holds(tmp_path):
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     update(trainer, 2)
     path = clean_pufferl.save_checkpoint(trainer)
     assert path == tmp_path / "checkpoints" / "000002.pt"
@@ -92,7 +54,7 @@ def test_what_a_checkpoint_holds(tmp_path):
 
 
 def test_latest_is_the_newest_and_no_debris_is_left(tmp_path):
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     for _ in range(2):
         update(trainer)
         clean_pufferl.save_checkpoint(trainer)
@@ -113,7 +75,7 @@ def test_latest_is_a_copy_where_there_are_no_links(tmp_path, monkeypatch):
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refuse)
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     path = clean_pufferl.save_checkpoint(trainer)
     assert path.with_name("latest.pt").read_bytes() == path.read_bytes()
     assert len(list(path.parent.iterdir())) == 2
@@ -122,14 +84,15 @@ def test_latest_is_a_copy_where_there_are_no_links(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_resume_equals_an_uninterrupted_run_that_resets_its_environments(tmp_path, recurrent):
-    original = start(tmp_path, recurrent=recurrent)
+    start = functools.partial(start_walk, recurrent=recurrent, resume_episodes=False)
+    original = start(tmp_path)
     update(original, 3)
     path = clean_pufferl.save_checkpoint(original)
     clean_pufferl.reset(original)
     update(original, 2)
     results = [(weights(original), original.global_step, original.losses, original.learning_rate)]
     for _ in range(2):
-        resumed = start(tmp_path, recurrent=recurrent)
+        resumed = start(tmp_path)
         update(resumed)  # whatever it did before
         clean_pufferl.load_checkpoint(resumed, path)
         assert resumed.epoch == 3
@@ -147,7 +110,7 @@ def test_resume_equals_an_uninterrupted_run_that_resets_its_environments(tmp_pat
 def test_the_environments_seed_follows_from_seed_and_epoch(tmp_path):
     seeds = set()
     for seed, epoch in ((1, 0), (1, 1), (2, 0)):
-        trainer = start(tmp_path, seed=seed)
+        trainer = start_walk(tmp_path, seed=seed)
         trainer.epoch = epoch
         clean_pufferl.reset(trainer)
         seeds.add(trainer.env_seed)
@@ -187,11 +150,11 @@ def test_compiled_and_plain_runs_exchange_checkpoints(
 ):
     original = torch.compile
     monkeypatch.setattr(torch, "compile", lambda module, mode: original(module, backend="eager"))
-    saver = start(tmp_path, compile=save_compiled)
+    saver = start_walk(tmp_path, compile=save_compiled)
     update(saver)
     path = clean_pufferl.save_checkpoint(saver)
     assert not any("_orig_mod" in key for key in checkpoint.read(path)["policy"])
-    loader = start(tmp_path, compile=load_compiled)
+    loader = start_walk(tmp_path, compile=load_compiled)
     clean_pufferl.load_checkpoint(loader, path)
     assert torch.equal(weights(loader), weights(saver))
     for trainer in (saver, loader):
@@ -216,9 +179,9 @@ def test_weights_that_do_not_fit_are_listed(tmp_path):
 
 
 def test_a_checkpoint_of_another_policy_changes_nothing(tmp_path):
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     path = clean_pufferl.save_checkpoint(trainer)
-    other = start(tmp_path, recurrent=True)
+    other = start_walk(tmp_path, recurrent=True)
     before, epoch = weights(other), other.epoch
     with pytest.raises(CheckpointError, match=r"missing recurrent.weight_ih_l0"):
         clean_pufferl.load_checkpoint(other, path)
@@ -230,7 +193,7 @@ def test_a_checkpoint_of_another_policy_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 100, 0.5, 0.99])
 def test_a_damaged_file_is_named_with_the_others(tmp_path, keep):
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     update(trainer)
     clean_pufferl.save_checkpoint(trainer)
     update(trainer)
@@ -268,7 +231,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_leaves_the_older_checkpoint(small_disk):
-    trainer = start(small_disk)
+    trainer = start_walk(small_disk)
     update(trainer)
     path = clean_pufferl.save_checkpoint(trainer)
     content = path.read_bytes()
@@ -284,7 +247,7 @@ def test_a_full_disk_leaves_the_older_checkpoint(small_disk):
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
 def test_a_write_that_fails_half_way_leaves_the_older_checkpoint(tmp_path, monkeypatch, failing):
-    trainer = start(tmp_path)
+    trainer = start_walk(tmp_path)
     path = clean_pufferl.save_checkpoint(trainer)
     content = path.read_bytes()
 
