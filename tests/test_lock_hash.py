@@ -150,14 +150,13 @@ class TestMinimums:
         assert branches[lock.TORCH_CUDA.split(".")[0]] == lock.MIN_DRIVER
 
     @pytest.mark.smoke
-    def test_installed_cuda_build_agrees(self):
+    def test_installed_build_agrees(self):
+        """Says most in a CUDA image; a CPU build has neither CUDA nor architectures."""
         import torch
 
-        if torch.version.cuda is None:
-            pytest.skip("this torch is the CPU build")
-        oldest = min(int(arch.removeprefix("sm_")) for arch in torch.cuda.get_arch_list())
-        assert torch.version.cuda == lock.TORCH_CUDA
-        assert divmod(oldest, 10) == lock.MIN_COMPUTE_CAPABILITY
+        capabilities = [int(name.removeprefix("sm_")) for name in torch.cuda.get_arch_list()]
+        found = (torch.version.cuda, divmod(min(capabilities, default=0), 10))
+        assert found in [(lock.TORCH_CUDA, lock.MIN_COMPUTE_CAPABILITY), (None, (0, 0))]
 
     def test_the_texts_for_users_name_them(self):
         for name in ("README.md", "constraints.txt"):
