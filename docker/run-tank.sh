@@ -10,8 +10,9 @@
 # home. Files belong to you, inside and outside. --dry-run prints the command instead.
 #
 # Variables:
-#   PUFFER_SHM    size of /dev/shm (default: half the memory, 16 GB at most)
-#   PUFFER_PORTS  ports to publish on 127.0.0.1 (default: "6006", TensorBoard; "" for none)
+#   PUFFER_SHM     size of /dev/shm (default: half the memory, 16 GB at most)
+#   PUFFER_NOFILE  limit of open files (default: 1048576, or your hard limit if that is lower)
+#   PUFFER_PORTS   ports to publish on 127.0.0.1 (default: "6006", TensorBoard; "" for none)
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -180,7 +181,7 @@ collect_flags() {
     read -r uid gid < <(user_ids)
     FLAGS=(--rm -i --init --name "$NAME" --hostname "$NAME")
     if [[ -t 0 && -t 1 ]]; then FLAGS+=(-t); fi
-    FLAGS+=(--shm-size "${PUFFER_SHM:-$(shm_size)}" --ulimit "nofile=$(open_files)")
+    FLAGS+=(--shm-size "${PUFFER_SHM:-$(shm_size)}" --ulimit "nofile=${PUFFER_NOFILE:-$(open_files)}")
     FLAGS+=(-e "PUFFER_UID=$uid" -e "PUFFER_GID=$gid")
     local home=/home/puffer
     if ((uid == 0)); then home=/root; fi

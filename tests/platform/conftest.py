@@ -4,6 +4,7 @@ Nothing here starts an engine: `tests/platform/engine.sh up` does.
 """
 
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -18,7 +19,14 @@ from engine_tools import bake, command, copy_checkout, engine_answers
 
 @pytest.fixture(scope="session")
 def engine():
-    """Skips without an engine; in CI there must be one."""
+    """Skips without an engine; in CI there must be one.
+
+    An engine without all of root's rights, such as one in a container, cannot raise its hard limit
+    of open files to what compose and the dev container ask for.
+    """
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY:
+        os.environ.setdefault("PUFFER_NOFILE", str(min(hard, 65536)))
     if not engine_answers():
         message = "no container engine answers (start one: tests/platform/engine.sh up)"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)

@@ -27,6 +27,7 @@ def test_profiles(engine):
     for service in (*cpu.values(), *gpu.values()):
         assert service["init"] is True
         assert int(service["shm_size"]) == 2 * 1024**3
+        assert service["ulimits"] == {"nofile": int(os.environ["PUFFER_NOFILE"])}
         assert all(port["host_ip"] == "127.0.0.1" for port in service.get("ports", ()))
 
 

@@ -75,9 +75,12 @@ def test_opens_and_passes_the_smoke_tests(build, devcontainer, workspace, remove
     assert up["remoteWorkspaceFolder"] == "/puffer"
     stale = "import pufferlib.native"
     devcontainer("exec", directory, "python", "-W", "error", "-c", stale)
-    script = "id -un; touch made-inside; git status --porcelain; df --output=size -BM /dev/shm"
+    script = """
+        id -un; touch made-inside; git status --porcelain; df --output=size -BM /dev/shm; ulimit -n
+    """
     done = devcontainer("exec", directory, "bash", "-c", script)
-    assert done.stdout.split() == ["puffer", "??", "made-inside", "1M-blocks", "2048M"]
+    nofile = os.environ["PUFFER_NOFILE"]
+    assert done.stdout.split() == ["puffer", "??", "made-inside", "1M-blocks", "2048M", nofile]
     assert (directory / "made-inside").stat().st_uid == 1000
     failing = devcontainer("exec", directory, "sh", "-c", "exit 4", check=False)
     assert failing.returncode == 4
