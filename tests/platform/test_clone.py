@@ -1,4 +1,4 @@
-"""`tank clone`: a checkout of one's own, for any user of a shared box, without rights and network."""
+"""`tank clone`: a checkout of one's own, for any user of a shared box, without rights or network."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from engine_tools import VERSION, command
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]  # the first one builds the images
 
 NOBODY = ("--user", "1234:1234", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 WHERE = "import pufferlib; print(pufferlib.__file__)"

@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 from engine_tools import ROOT, command, wait_for
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]  # the first one builds the images
 
 COMPOSE = ("docker", "compose", "-f", "docker/docker-compose.yaml")
 

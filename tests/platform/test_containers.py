@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from engine_tools import VERSION, command, wait_for
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]  # the first one builds the images
 
 
 @pytest.fixture

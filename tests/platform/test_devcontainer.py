@@ -8,7 +8,7 @@ import shutil
 import pytest
 from engine_tools import command
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]  # the first one builds the images
 
 VERSION = "0.89.0"
 IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com")
