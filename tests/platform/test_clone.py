@@ -1,4 +1,4 @@
-"""`tank clone`: a checkout of one's own, for any user of a shared box, without rights or network."""
+"""`tank clone`: a checkout of its own for any user of a shared box, without rights or network."""
 
 import re
 import shutil
