@@ -6,8 +6,9 @@
 # DEBIAN_SNAPSHOT  day of Debian's archive that packages come from; empty: the newest
 # TORCH_VARIANT    cpu or cuda
 # TORCH_INDEX      package index that torch comes from; empty: the usual one of the variant
-# CUDA_TOOLKIT     1: also nvcc, of torch's CUDA version, to compile CUDA sources
+# CUDA_TOOLKIT     1: also nvcc, of torch's CUDA version, to compile CUDA sources; cuda only
 #
+# docker/bake.json says which of these were never built.
 # The optional secret `ca` is a certificate bundle for networks that have their own authority.
 ARG BASE_IMAGE=debian:bookworm-slim
 
@@ -28,8 +29,9 @@ RUN groupadd --system venv \
     && install -d -g venv -m 2775 /opt/venv \
     && umask 002 \
     && python3 -m venv --system-site-packages /opt/venv
+# The last entry is the toolkit of CUDA_TOOLKIT=1.
 ENV LANG=C.UTF-8 \
-    PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin \
+    PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/cuda/bin \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore \
     VIRTUAL_ENV=/opt/venv
@@ -37,17 +39,26 @@ ENV LANG=C.UTF-8 \
 COPY constraints.txt /opt/puffertank/
 ARG TORCH_VARIANT=cpu
 ARG TORCH_INDEX=
-ARG CUDA_TOOLKIT=0
 COPY docker/install-torch /tmp/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     --mount=type=bind,from=wheels,target=/wheels \
     --mount=type=cache,target=/root/.cache/pip \
     umask 002 && /tmp/install-torch && rm /tmp/install-torch
 
+# After torch, so that images with and without it share that layer, the largest.
+ARG CUDA_TOOLKIT=0
+COPY docker/install-cuda-toolkit /tmp/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    --mount=type=cache,target=/root/.cache/pip \
+    if [ "${CUDA_TOOLKIT}" = 1 ]; then umask 002; /tmp/install-cuda-toolkit; fi \
+    && rm /tmp/install-cuda-toolkit
+
+ARG BASE_IMAGE
 ARG VERSION=0 REVISION=unknown LOCK_HASH=unknown
 LABEL org.opencontainers.image.title="PufferTank base" \
     org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.base.name="${BASE_IMAGE}" \
     org.opencontainers.image.licenses="MIT" \
     io.puffertank.lock-hash="${LOCK_HASH}" \
     io.puffertank.torch-variant="${TORCH_VARIANT}"

@@ -5,15 +5,16 @@
 # BASE_IMAGE    stage 1
 # ENVS          environments, separated by commas: extras of pyproject.toml or names in
 #               docker/system-packages.txt; `common` has all that share the lock
-# DEEPMIND_LAB  1: also DeepMind Lab, by its Bazel build (needs a code host; hours on few cores)
+# DEEPMIND_LAB  1: also DeepMind Lab, by its Bazel build (UNTESTED: it needs code hosts)
 ARG BASE_IMAGE=puffertank/base:cpu
 
 # A stage of its own, so that an unrelated change of pyproject.toml installs nothing again.
 FROM ${BASE_IMAGE} AS requirements
 ARG ENVS=nethack
 WORKDIR /requirements
-COPY pyproject.toml docker/requirements.py docker/system-packages.txt /tmp/
-RUN python /tmp/requirements.py /tmp/pyproject.toml /tmp/system-packages.txt "${ENVS}"
+COPY pyproject.toml constraints/nodeps.txt docker/requirements.py docker/system-packages.txt /tmp/
+RUN python /tmp/requirements.py /tmp/pyproject.toml /tmp/nodeps.txt /tmp/system-packages.txt \
+    "${ENVS}"
 
 FROM ${BASE_IMAGE}
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
@@ -22,12 +23,17 @@ COPY --from=requirements /requirements/system.txt /opt/puffertank/system.txt
 RUN if [ -s /opt/puffertank/system.txt ]; then \
         xargs apt-install </opt/puffertank/system.txt; \
     fi
-COPY --from=requirements /requirements/python.txt /opt/puffertank/python.txt
+COPY --from=requirements /requirements/python.txt /requirements/nodeps.txt /opt/puffertank/
+# The lock as a variable reaches isolated builds of source packages, too.
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     --mount=type=cache,target=/root/.cache/pip \
     umask 002 \
-    && pip install --quiet --no-compile -c /opt/puffertank/constraints.txt \
-        -r /opt/puffertank/python.txt \
+    && export PIP_CONSTRAINT=/opt/puffertank/constraints.txt \
+    && pip install --quiet --no-compile -r /opt/puffertank/python.txt \
+    && if [ -s /opt/puffertank/nodeps.txt ]; then \
+        pip install --quiet --no-compile --no-deps --ignore-requires-python \
+            -r /opt/puffertank/nodeps.txt; \
+    fi \
     && compile-python
 
 ARG DEEPMIND_LAB=0

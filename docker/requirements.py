@@ -1,11 +1,13 @@
 """Part of deps.dockerfile: what the chosen environments need, without the sources of pufferlib.
 
-    python3 requirements.py PYPROJECT SYSTEM_PACKAGES NAME,NAME...
+    python3 requirements.py PYPROJECT NODEPS SYSTEM_PACKAGES NAME,NAME...
 
-writes `python.txt` (for `pip install -r`) and `system.txt` (Debian packages) into the working
-directory. Their content changes only when a requirement does, so neither does the image's layer.
+writes `python.txt` (for `pip install -r`), `nodeps.txt` (the same, with --no-deps) and `system.txt`
+(Debian packages) into the working directory. Their content changes only when a requirement does, so
+neither does the image's layer.
 """
 
+import configparser
 import difflib
 import re
 import sys
@@ -42,10 +44,20 @@ def read_system_packages(path):
     return {name: packages.split() for name, packages in pairs}
 
 
-def main(pyproject, system_packages, names):
-    """Write both lists."""
+def read_nodeps(path):
+    """What is installed without its declared requirements, by environment."""
+    parser = configparser.ConfigParser(
+        allow_no_value=True, delimiters=("\0",), inline_comment_prefixes=("#",)
+    )
+    parser.read_string(path.read_text())
+    return {name: list(parser[name]) for name in parser.sections()}
+
+
+def main(pyproject, nodeps, system_packages, names):
+    """Write the lists."""
     project = tomllib.loads(Path(pyproject).read_text())["project"]
     optional = project["optional-dependencies"]
+    outdated = read_nodeps(Path(nodeps))
     system = read_system_packages(Path(system_packages))
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
@@ -56,9 +68,15 @@ def main(pyproject, system_packages, names):
     python = set(project["dependencies"])
     for name in ("smoke", "video", *chosen):  # every image tests itself and can film
         python.update(expand(name, optional) if name in optional else ())
-    debian = {p for name in chosen for leaf in leaves(name, optional) for p in system.get(leaf, ())}
-    Path("python.txt").write_text("".join(f"{line}\n" for line in sorted(python)))
-    Path("system.txt").write_text("".join(f"{line}\n" for line in sorted(debian)))
+    everything = [leaf for name in chosen for leaf in leaves(name, optional)]
+    write("python.txt", python)
+    write("nodeps.txt", [line for name in everything for line in outdated.get(name, ())])
+    write("system.txt", [line for name in everything for line in system.get(name, ())])
+
+
+def write(name, lines):
+    """Write a list, sorted and with every line once."""
+    Path(name).write_text("".join(f"{line}\n" for line in sorted(set(lines))))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,29 +21,49 @@ def load_requirements():
 
 @pytest.fixture
 def write_lists(tmp_path, monkeypatch):
-    """Run docker/requirements.py; returns the lines of both lists."""
+    """Run docker/requirements.py; returns the lines of its lists."""
     monkeypatch.chdir(tmp_path)
 
     def write(names):
-        arguments = (ROOT / "pyproject.toml", ROOT / "docker/system-packages.txt", names)
-        load_requirements().main(*map(str, arguments))
-        return [Path(name).read_text().splitlines() for name in ("python.txt", "system.txt")]
+        files = ("pyproject.toml", "constraints/nodeps.txt", "docker/system-packages.txt")
+        load_requirements().main(*(str(ROOT / name) for name in files), names)
+        lists = ("python.txt", "nodeps.txt", "system.txt")
+        return [Path(name).read_text().splitlines() for name in lists]
 
     return write
 
 
 def test_requirements_follow_extras_of_extras(write_lists):
-    python, system = write_lists("common")
+    python, nodeps, system = write_lists("common")
     names = {re.split(r"[=<>;\[]", line)[0] for line in python}
     assert {"torch", "gymnasium", "nle", "pymunk", "mpe2", "pytest"} <= names
     assert not [line for line in python if line.startswith("pufferlib")]
+    assert nodeps == []
     assert system == []
 
 
 def test_requirements_with_system_packages(write_lists):
-    python, system = write_lists("java, nethack")
+    python, nodeps, system = write_lists("java, nethack")
+    assert nodeps == []
     assert system == ["default-jre-headless"]
     assert any(line.startswith("nle==") for line in python)
+
+
+def test_requirements_of_packages_whose_declared_ones_are_outdated(write_lists):
+    python, nodeps, system = write_lists("minihack,microrts,procgen")
+    assert nodeps == ["gym-microrts==0.6.0", "gym3==0.3.3", "procgen-mirror==0.10.7"]
+    assert {"gym>=0.26", "jpype1>=1.5", "minihack>=1.0.2"} <= set(python)
+    assert any(line.startswith("nle==") for line in python)
+    assert system == ["default-jre-headless", "libgl1"]
+
+
+def test_everything_that_has_a_list_is_an_extra_or_has_system_packages_only(write_lists):
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = optional["optional-dependencies"]
+    module = load_requirements()
+    system = set(module.read_system_packages(ROOT / "docker/system-packages.txt"))
+    assert set(module.read_nodeps(ROOT / "constraints/nodeps.txt")) <= set(optional)
+    assert system - set(optional) == {"java", "rendering"}
 
 
 def test_unknown_environment(write_lists):

@@ -1,10 +1,12 @@
 """What the platform tests share: programs, builds and copies of this checkout."""
 
 import functools
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,19 @@ def wait_for(condition, what, seconds=60):
     pytest.fail(f"waited {seconds} s in vain for {what}")
 
 
+def resolve(directory, *arguments):
+    """What pip would install under the lock, from wheels of the default index; installs nothing."""
+    # Local wheels would hide the index: they are of one variant and one platform.
+    environment = {k: v for k, v in os.environ.items() if k not in ("PIP_FIND_LINKS", "PYTHONPATH")}
+    report = directory / "report.json"
+    command(
+        sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed",
+        "--only-binary=:all:", "--report", report, "-c", ROOT / "constraints.txt", *arguments,
+        env={**environment, "PIP_CONFIG_FILE": os.devnull},
+    )  # fmt: skip
+    return json.loads(report.read_text())["install"]
+
+
 def copy_checkout(target):
     """What git would commit of this working tree: what a build gets, whatever else lies around."""
     listed = command("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=ROOT).stdout
@@ -77,13 +92,14 @@ class Build:
         return not set(steps) <= cached
 
 
-def bake(checkout, *targets, **variables):
+def bake(checkout, *targets, settings=(), timeout=900, **variables):
     """Build the shipped Dockerfiles, unchanged, on the Debian that engine.sh made."""
-    options = []
+    options = [word for setting in settings for word in ("--set", setting)]
     if CERTIFICATES.exists():
         options += ["--set", f"*.secrets=id=ca,src={CERTIFICATES}"]
     wheels = os.environ.get("PIP_FIND_LINKS", "")
-    if Path(wheels).is_absolute() and Path(wheels).is_dir():
+    cpu = variables.get("TORCH_VARIANT", "cpu") == "cpu"  # local wheels are of this variant
+    if cpu and Path(wheels).is_absolute() and Path(wheels).is_dir():
         options += ["--set", f"base.contexts.wheels={wheels}"]
     variables = {
         "BASE_IMAGE": BASE_IMAGE,
@@ -97,6 +113,6 @@ def bake(checkout, *targets, **variables):
     done = command(
         "docker", "buildx", "bake", "-f", "docker/bake.json", "--progress", "plain", "--load",
         *options, *targets,
-        cwd=checkout, env={**os.environ, **variables}, timeout=900,
+        cwd=checkout, env={**os.environ, **variables}, timeout=timeout,
     )  # fmt: skip
     return Build(done.stdout + done.stderr, time.monotonic() - started)

@@ -1,12 +1,9 @@
 """The lock as a machine with a GPU resolves it: torch's CUDA build from the default index."""
 
-import json
-import os
 import re
-import sys
 
 import pytest
-from engine_tools import ROOT, command
+from engine_tools import ROOT, resolve
 
 from pufferlib import lock
 
@@ -15,16 +12,8 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def resolved(tmp_path_factory):
-    """Version of everything that pip would install for torch, with metadata; installs nothing."""
-    report = tmp_path_factory.mktemp("resolve") / "report.json"
-    # Local wheels would bring the CPU build.
-    environment = {k: v for k, v in os.environ.items() if k not in ("PIP_FIND_LINKS", "PYTHONPATH")}
-    command(
-        sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed",
-        "--only-binary=:all:", "--report", report, "-c", ROOT / "constraints.txt", "torch",
-        env={**environment, "PIP_CONFIG_FILE": os.devnull},
-    )  # fmt: skip
-    items = json.loads(report.read_text())["install"]
+    """Metadata by name of everything that pip would install for torch and for CUDA_TOOLKIT=1."""
+    items = resolve(tmp_path_factory.mktemp("resolve"), "torch", "cuda-toolkit[nvcc,cccl,cudart]")
     return {lock.canonical(item["metadata"]["name"]): item["metadata"] for item in items}
 
 

@@ -8,7 +8,7 @@ import subprocess
 import uuid
 
 import pytest
-from engine_tools import ROOT, VERSION, bake, command, wait_for
+from engine_tools import BASE_IMAGE, ROOT, VERSION, bake, command, wait_for
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]
 
@@ -55,6 +55,7 @@ def test_labels_say_what_it_is(build, checkout, stage):
     assert labels["org.opencontainers.image.revision"] == "0123abc"
     assert labels["io.puffertank.lock-hash"] == lock
     assert labels["io.puffertank.torch-variant"] == "cpu"
+    assert labels["org.opencontainers.image.base.name"] == BASE_IMAGE
 
 
 def test_nethack_trains_inside(tank):
