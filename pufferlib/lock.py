@@ -1,7 +1,8 @@
 """The one lock of the stack: its hash, where it lies, and what hardware it needs.
 
 `constraints.txt` locks the core and all environments that fit together; every file of
-`constraints/` locks one island that cannot share it. Machines with the same hash install the same
+`constraints/` locks one island that cannot share it, and `constraints/nodeps.txt` the packages that
+are installed without what they declare to need. Machines with the same hash install the same
 versions, whatever variant of torch (CPU or CUDA) they chose.
 
 Runs without anything installed: `python3 pufferlib/lock.py` prints the hash.
