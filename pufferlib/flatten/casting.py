@@ -71,7 +71,8 @@ def cast_actions(actions: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
         raise misfit(name, f"dtype {dtype}", str(array.dtype))
     array = cast(array, dtype, name)
     if dtype.kind == "f" and not np.isfinite(array).all():
-        raise misfit(name, "finite numbers", f"{array!r:.200}")
+        bad = array[~np.isfinite(array)][0]
+        raise misfit(name, "finite numbers", f"{bad} in {array.dtype} of shape {array.shape}")
     return array
 
 
@@ -86,13 +87,15 @@ def nearest(values: NDArray[Any], space: Space[Any]) -> NDArray[Any]:
         SpaceError: a NaN, which is near to no integer.
     """
     low, high = dtype_bounds(space)
-    dtype = low.dtype
-    if values.dtype.kind == "f" != dtype.kind:
-        if np.isnan(values).any():
-            raise misfit("actions", f"numbers to round to {dtype}", f"{values!r:.200}")
-        # First into the dtype's own range, or the cast could wrap round; then into the bounds.
-        values = np.clip(np.rint(values), *_range_within(dtype, values.dtype)).astype(dtype)
-    return np.clip(values, low, high).astype(dtype, copy=False)
+    if not values.dtype.kind == "f" != low.dtype.kind:
+        return np.clip(values, low, high).astype(low.dtype, copy=False)
+    if np.isnan(values).any():
+        raise misfit("actions", f"numbers to round to {low.dtype}", f"{values!r:.200}")
+    whole = np.rint(values)
+    least, most = _range_within(low.dtype, values.dtype)
+    # Only what the dtype holds is cast, or it could wrap round; what is beyond gets the bounds.
+    inside = np.clip(np.clip(whole, least, most).astype(low.dtype), low, high)
+    return np.where(whole < least, low, np.where(whole > most, high, inside))
 
 
 @functools.cache
