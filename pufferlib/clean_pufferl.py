@@ -65,7 +65,7 @@ def create(
     run_dir: str | Path | None = None,
     record: Mapping[str, Any] | None = None,
 ) -> Trainer:
-    """Set up a training run. Seeds the global random generators.
+    """Set up a training run. Seeds the global random generators and sets torch's CPU threads.
 
     Args:
         config: how to learn.

@@ -16,6 +16,7 @@ from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config
 from pufferlib.trainer.evaluate import EvalResult, evaluate_policy
+from pufferlib.trainer.loop import use_threads
 from pufferlib.trainer.rendering import Player, TerminalPlayer, VideoWriter
 from pufferlib.trainer.runs import find_checkpoint
 from pufferlib.trainer.setup import (
@@ -89,6 +90,7 @@ def report(result: EvalResult, score_key: str, source: str) -> str:
 def _play(
     config: Config, content: dict[str, Any] | None, source: str, options: EvalArguments
 ) -> EvalResult:
+    use_threads(config.train.torch_threads)
     with contextlib.ExitStack() as stack:
         vecenv = stack.enter_context(_make_vecenv(config, options))
         policy = None

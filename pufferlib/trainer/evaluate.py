@@ -1,7 +1,7 @@
 """Measure a policy: a fixed number of whole episodes per environment, and an interval.
 
 Counting the first N episodes that end would favour short ones. Here every agent row plays the
-same number of episodes, and what it plays beyond them is ignored.
+same number of episodes. Then it gets actions of zero, which cost nothing, until all are done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class Actor(Protocol):
     """Chooses the actions of a batch."""
 
     def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Actions `(B, *atn_shape)` for the agents `rows` `(B,)`; `starts` marks new lives."""
+        """Actions `(B, *atn_shape)` for the agents `rows` `(B,)`; `starts` marks new lives.
+
+        The arrays are copies, and `rows` may be some of a batch.
+        """
 
 
 class RandomActor:
@@ -60,8 +63,8 @@ class RandomActor:
         self._space.seed(seed)
 
     def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """A sample of the action space, whatever the observations are."""
-        return self._space.sample()
+        """Samples of the action space, whatever the observations are."""
+        return self._space.sample()[: len(rows)]
 
 
 class PolicyActor:
@@ -79,7 +82,7 @@ class PolicyActor:
     @torch.no_grad()
     def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Actions as the environments take them: clipped to the bounds where they have any."""
-        inputs = torch.as_tensor(np.array(observations), device=self._device)
+        inputs = torch.as_tensor(observations, device=self._device)
         logits = self._forward(inputs, starts, rows)
         actions = greedy_actions(logits) if self._greedy else sample_logits(logits)[0]
         return as_env_actions(actions.cpu().numpy(), self._space)
@@ -124,6 +127,10 @@ class EpisodeCounter:
     def done(self) -> bool:
         """Whether every agent that has ever appeared has played its episodes."""
         return bool(self._seen.any()) and not self._left[self._seen].any()
+
+    def is_playing(self, rows: np.ndarray) -> np.ndarray:
+        """Which of these agents have episodes left to play, bool `(B,)`."""
+        return self._left[rows] > 0
 
     def add(
         self,
@@ -254,7 +261,12 @@ def _play(
         starts = counter.add(rows, rewards, terminals | truncations, masks, infos)
         if counter.done:
             return
-        vecenv.send(actor.act(observations, starts, rows))
+        playing = counter.is_playing(rows)
+        actions = np.zeros(vecenv.action_space.shape, vecenv.action_space.dtype)
+        actions = as_env_actions(actions, vecenv.single_action_space)
+        if playing.any():
+            actions[playing] = actor.act(observations[playing], starts[playing], rows[playing])
+        vecenv.send(actions)
 
 
 def _episode_records(infos: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -136,6 +136,24 @@ def test_every_environment_plays_the_same_number_of_episodes(stats, truncate):
     assert result.episodes == 6
 
 
+class Logging(Always):
+    """Notes how many steps each row that it is asked about has taken."""
+
+    def forward(self, observations):
+        self.seen = [*getattr(self, "seen", ()), *observations[:, 0].tolist()]
+        return super().forward(observations)
+
+
+@pytest.mark.parametrize("batch_size", [3, 1])
+def test_the_policy_is_asked_about_unfinished_agents_only(batch_size):
+    policy = Logging(0)
+    with make(1, 2, 50, batch_size=batch_size) as vecenv:
+        evaluate_policy(vecenv, policy, episodes=4)
+    # Two episodes each: all their rows but the very last.
+    expected = [0, 1, 0] + [0, 1, 2, 0, 1] + [*range(51), *range(50)]
+    assert sorted(policy.seen) == sorted(expected)
+
+
 def test_environments_that_reset_in_the_same_step():
     vecenv = vector.make([lambda: SameStep(1), lambda: SameStep(4)], num_envs=2)
     with vecenv:
