@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from box import box, box_image, make_box  # noqa: F401  (fixtures)
 from engine_tools import bake, command, copy_checkout, engine_answers
 
 

@@ -1,0 +1,138 @@
+"""A bare Debian 12 server to provision: a container with systemd, in seconds.
+
+The fixtures are known to every test in this directory (conftest.py imports them):
+
+- `box`: a fresh server for this module, nothing provisioned
+- `make_box`: makes more of them, removed after the module
+"""
+
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+
+import pytest
+from engine_tools import BASE_IMAGE, ROOT, command, wait_for
+
+IMAGE = "puffertank-test/box:bare"
+CHECKOUT = "/opt/puffertank"
+FILES = ROOT / "tests/platform/box"
+
+
+@dataclass
+class Box:
+    """One server. Everything runs as root unless a user is named."""
+
+    name: str
+
+    def run(self, *argv, user="root", check=True, text=None, timeout=300):
+        """Run a program; `text` is its standard input."""
+        options = ["--interactive"] if text is not None else []
+        words = ["docker", "exec", *options, "--user", user, self.name, *map(str, argv)]
+        if text is None:
+            return command(*words, check=check, timeout=timeout)
+        return command(*words, check=check, timeout=timeout, stdin=None, input=text)
+
+    def shell(self, script, **options):
+        """Run a script of bash."""
+        return self.run("bash", "-euo", "pipefail", "-c", script, **options)
+
+    def put(self, path, text, mode="0644"):
+        """Write a file."""
+        self.run("install", "-D", "-m", mode, "/dev/stdin", path, text=text)
+
+    def read(self, path):
+        """Return the text of a file."""
+        return self.run("cat", path).stdout
+
+    def exists(self, path):
+        return self.run("test", "-e", path, check=False).returncode == 0
+
+    def configure(self, **values):
+        """Add lines to the machine's own configuration."""
+        lines = "".join(f'{name}="{value}"\n' for name, value in values.items())
+        self.put("/etc/tank/tank.conf", self.read("/etc/tank/tank.conf") + lines)
+
+    def provision(self, *arguments, check=True, timeout=600):
+        """Run the shipped provision.sh."""
+        script = f"{CHECKOUT}/provisioning/provision.sh"
+        return self.run(script, *arguments, check=check, timeout=timeout)
+
+    def verify(self, *arguments, check=True):
+        """Run the shipped verify.sh."""
+        return self.run(f"{CHECKOUT}/provisioning/verify.sh", *arguments, check=check)
+
+    def journal(self, tag="tank-provision"):
+        """Return what was logged under a tag."""
+        return self.run("journalctl", "-q", "-o", "cat", "-t", tag).stdout
+
+    @property
+    def address(self):
+        """The address at which this machine reaches it."""
+        template = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+        return command("docker", "inspect", "-f", template, self.name).stdout.strip()
+
+    def wait(self):
+        """Wait until systemd has started everything."""
+        wait_for(
+            lambda: (
+                self.run("systemctl", "is-system-running", check=False).stdout.strip()
+                in ("running", "degraded")
+            ),
+            "systemd",
+        )
+
+    def reboot(self):
+        """What a reboot does to processes, mounts and /run."""
+        command("docker", "restart", self.name)
+        self.wait()
+
+    def remove(self):
+        command("docker", "rm", "-f", "-v", self.name, check=False)
+
+
+def start(image, name=None):
+    """Boot a container of `image` as a server."""
+    options = ["--name", name] if name else []
+    done = command(
+        "docker", "run", "-d", "--privileged", "--tmpfs", "/run", "--tmpfs", "/tmp:exec",
+        "--hostname", "tank-1", "-v", "/var/lib/docker", "-v", "/var/lib/containerd",
+        "-v", "puffertank-test-apt:/var/cache/apt/archives",
+        "-v", f"{ROOT}:{CHECKOUT}:ro", *options, image,
+    )  # fmt: skip
+    box = Box(done.stdout.strip()[:12])
+    box.wait()
+    return box
+
+
+@pytest.fixture(scope="session")
+def box_image(engine):
+    """The image of a bare server and the repositories beside it."""
+    done = subprocess.run(
+        ["docker", "build", "-q", "-t", IMAGE, "-f", FILES / "box.dockerfile",
+         "--build-arg", f"BASE_IMAGE={BASE_IMAGE}",
+         "--build-arg", f"KERNEL={platform.release()}", FILES],
+        capture_output=True, text=True, timeout=600, env={**os.environ, "DOCKER_BUILDKIT": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return IMAGE
+
+
+@pytest.fixture(scope="module")
+def make_box(box_image):
+    """A function that boots one more server; all are removed after the module."""
+    made = []
+
+    def make(image=IMAGE):
+        made.append(start(image))
+        return made[-1]
+
+    yield make
+    for box in made:
+        box.remove()
+
+
+@pytest.fixture(scope="module")
+def box(make_box):
+    """A server that nobody has touched, one for each module."""
+    return make_box()
