@@ -92,15 +92,22 @@ class Build:
         return not set(steps) <= cached
 
 
+def bake_settings(variant="cpu"):
+    """What this machine's network asks for, as arguments of bake and of the tasks that build."""
+    settings = []
+    if CERTIFICATES.exists():
+        settings.append(f"*.secrets=id=ca,src={CERTIFICATES}")
+    wheels = os.environ.get("PIP_FIND_LINKS", "")
+    # Local wheels are of the CPU variant.
+    if variant == "cpu" and Path(wheels).is_absolute() and Path(wheels).is_dir():
+        settings.append(f"base.contexts.wheels={wheels}")
+    return [word for setting in settings for word in ("--set", setting)]
+
+
 def bake(checkout, *targets, settings=(), timeout=900, **variables):
     """Build the shipped Dockerfiles, unchanged, on the Debian that engine.sh made."""
     options = [word for setting in settings for word in ("--set", setting)]
-    if CERTIFICATES.exists():
-        options += ["--set", f"*.secrets=id=ca,src={CERTIFICATES}"]
-    wheels = os.environ.get("PIP_FIND_LINKS", "")
-    cpu = variables.get("TORCH_VARIANT", "cpu") == "cpu"  # local wheels are of this variant
-    if cpu and Path(wheels).is_absolute() and Path(wheels).is_dir():
-        options += ["--set", f"base.contexts.wheels={wheels}"]
+    options += bake_settings(variables.get("TORCH_VARIANT", "cpu"))
     variables = {
         "BASE_IMAGE": BASE_IMAGE,
         "TORCH_INDEX": os.environ.get("PUFFER_TORCH_INDEX", ""),
