@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import warnings
 
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from gymnasium.utils.env_checker import check_env
-from toys import PAIR, Echo, Scripted, acting, emulate
+from pettingzoo import ParallelEnv
+from toys import PAIR, Echo, Lives, Scripted, acting, emulate, pair_game, vectorize
 
 import pufferlib.vector
 from pufferlib.buffers import Buffers
-from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.exceptions import APIUsageError
 
 F32 = Box(-1, 1, (2,), np.float32)
@@ -129,6 +131,38 @@ def test_only_actions_may_be_emulated():
 # -- construction and the calls of an environment alone ------------------------------------------
 
 
+@pytest.mark.parametrize("cls", [GymnasiumPufferEnv, PettingZooPufferEnv])
+def test_both_kinds_are_made_alike(cls):
+    parameters = inspect.signature(cls).parameters.values()
+    assert [(p.name, p.default) for p in parameters] == [
+        ("env", None),
+        ("env_creator", None),
+        ("env_args", ()),
+        ("env_kwargs", None),
+        ("check", "first"),
+    ]
+    assert issubclass(cls, {GymnasiumPufferEnv: gymnasium.Env}.get(cls, ParallelEnv))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"env": pair_game()},
+        {"env": pair_game},
+        {"env_creator": pair_game, "env_args": [2]},
+        {"env": Lives, "env_kwargs": {"script": [("ab", "", "")] * 2, "possible": "ab"}},
+    ],
+    ids=["object", "function", "arguments", "class as env"],
+)
+def test_many_agents_from_an_object_a_class_or_a_creator(arguments):
+    env = PettingZooPufferEnv(**arguments)
+    assert {agent: row.tolist() for agent, row in env.reset()[0].items()} == {
+        "a": [10, 0],
+        "b": [11, 0],
+    }
+    assert env.num_agents == 2
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -175,6 +209,43 @@ def test_calls_out_of_order_are_refused():
         env.step(0)
     env.reset()
     env.step(0)
+
+
+class Paying(Echo):
+    """Pays one thing after the other."""
+
+    rewards = (1, True, 0.1, np.float64(0.1), np.float32(3), np.int8(-2), np.array(0.5))
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, self.rewards[self.clock - 1], *rest
+
+
+def test_rewards_of_any_numeric_type():
+    env, (buffers, rows) = emulate(Paying()), bind(emulate(Paying()))
+    env.reset()
+    rows.reset()
+    for reward in Paying.rewards:
+        found = env.step(0)[1]
+        assert (found, type(found)) == (float(reward), float)
+        rows.step(buffers.actions * 0)
+        assert buffers.rewards[0] == np.float32(reward)
+
+
+@pytest.mark.parametrize("creator", [Echo, pair_game])
+def test_options_pass_through(creator):
+    class Asked(creator if isinstance(creator, type) else Lives):
+        def reset(self, seed=None, options=None):
+            self.asked = options
+            return super().reset(seed=seed, options=options)
+
+    arguments = [] if creator is Echo else [pair_game().script, "ab"]
+    env = emulate(Asked(*arguments))
+    env.reset(seed=1, options={"level": 2})
+    assert env.env.asked == {"level": 2}
+    with vectorize(lambda: Asked(*arguments), n=2) as vecenv:
+        vecenv.reset(options={"level": 3})
+        assert vecenv.get_attr("asked") == [{"level": 3}] * 2
 
 
 def test_infos_rendering_and_closing_pass_through():

@@ -168,6 +168,17 @@ def test_o17_in_a_vecenv(truncates, backend):
     assert clocks == [[t, t] for t in (1, 2, 3, 0, 1, 2, 3, 0)]
 
 
+def test_rows_are_in_the_order_of_possible_agents():
+    script = [("bac", "", ""), ("cb", "a", "")]
+    tables, env = play(script, steps=1, possible="cab")
+    assert [[row[0] for row in rows] for rows in tables] == [
+        [[10, 0], [11, 0], [12, 0]],  # c, a, b
+        [[10, 1], [11, 1], [12, 1]],
+    ]
+    assert [row[2] for row in tables[1]] == [0, 1, 0]
+    assert env.received == [{"c": 0, "a": 1, "b": 2}]
+
+
 def test_an_episode_without_agents_is_over_at_once():
     tables, env = play([("", "", "")], steps=2)
     assert tables == [[ABSENT] * 3] * 3

@@ -9,7 +9,15 @@ from gymnasium import spaces
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import assert_same, composites, leaves_of_sample, samples_of, spaces_and_samples
+from strategies import (
+    FLOATS,
+    INTEGERS,
+    assert_same,
+    composites,
+    leaves_of_sample,
+    samples_of,
+    spaces_and_samples,
+)
 
 from pufferlib.exceptions import SpaceError
 from pufferlib.flatten import ActionPlan, ObservationPlan
@@ -179,6 +187,30 @@ def test_numbers_are_converted_when_they_fit(dtype, value, stored):
             np.testing.assert_array_equal(row, np.full(shape, stored, dtype))
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_arrays_may_lie_in_memory_in_any_way(dtype):
+    values = np.array([1, 2, 3], dtype)
+    read_only = values.copy()
+    read_only.flags.writeable = False
+    spread, swapped = np.zeros(6, dtype)[::2], values.astype(np.dtype(dtype).newbyteorder())
+    spread[:] = values
+    plan = ObservationPlan(Box(0, 9, (3,), dtype))
+    for array in (values, read_only, spread, values[::-1].copy()[::-1], swapped):
+        row = plan.encode(array)
+        assert (row.tolist(), row.dtype) == ([1, 2, 3], dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_survive_at_the_limits_of_their_dtype(dtype):
+    info = np.iinfo(dtype)
+    limits = [int(info.min), int(info.max)]
+    for space in (Box(info.min, info.max, (2,), dtype), Box(info.min, info.max, (1, 2), dtype)):
+        plan = ObservationPlan(Dict(a=space, b=F32))
+        sample = {"a": np.array(limits, dtype).reshape(space.shape), "b": np.zeros(2, np.float32)}
+        plan.check(sample)
+        assert np.ravel(plan.decode(plan.encode(sample))["a"]).tolist() == limits
+
+
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -312,9 +344,11 @@ def test_rows_become_real_actions(space, row_space, row, action):
 
 def test_actions_are_not_views_of_the_row():
     row = np.zeros(2, np.float32)
-    action = ActionPlan(F32).decode(row)
+    plan = ActionPlan(F32)
+    read = plan.reader(row)
+    actions = [plan.decode(row), read()]
     row.fill(1)
-    assert action.tolist() == [0, 0]
+    assert [action.tolist() for action in (*actions, read())] == [[0, 0], [0, 0], [1, 1]]
 
 
 def test_numbers_that_floats_cannot_hold_are_brought_within_bounds():
@@ -425,6 +459,7 @@ def test_any_row_becomes_an_action_of_the_space(space, seed):
     plan.check(row)
     action = plan.decode(row)
     assert space.contains(action)
+    assert repr(plan.reader(row)()) == repr(action)
     again = plan.decode(plan.encode(action))
     for (leaf, value), (_, other) in zip(
         leaves_of_sample(space, action), leaves_of_sample(space, again), strict=True
