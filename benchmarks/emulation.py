@@ -3,52 +3,84 @@
     python benchmarks/emulation.py [--seconds 1] [--repeats 5]
 
 Times are microseconds of CPU time per environment step (all is one process, so that other programs
-matter little), medians of runs in turn; "added" is the difference to the bare environment.
+matter little), medians of runs in turn; "added" is the difference to as many bare environments,
+stepped one after the other. All of them play the same episodes, from the same seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from vector import BOUND, ENVS, NUM_ENVS, SERIAL, SYNC, Stepper, contestants, ratio
+from vector import ENVS, NUM_ENVS, SERIAL, SYNC, Stepper, contestants, ratio
+
+from pufferlib.vector.base import spread_seed
+
+BARE = "bare"
 
 # The design's limits: microseconds of our own on cheap environments, a share of NetHack's step.
 LIMIT_US = {"noop": 1.0, "cartpole": 1.0}
 LIMIT_SHARE = {"nethack": 0.10}
 
 
+@contextlib.contextmanager
+def bare(creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
+    """Environments without any vectorization, each reset when it must be, as `Serial` does."""
+    envs = [creator() for _ in actions]
+    for env, seed in zip(envs, spread_seed(0, len(envs)), strict=True):
+        env.reset(seed=seed)
+    pairs = list(zip(envs, actions.tolist(), strict=True))
+    ended = [False] * len(pairs)
+
+    def step() -> None:
+        for i, (env, action) in enumerate(pairs):
+            if ended[i]:
+                env.reset()
+                ended[i] = False
+            else:
+                _, _, terminal, truncation, _ = env.step(action)
+                ended[i] = terminal or truncation
+
+    yield step
+    for env in envs:
+        env.close()
+
+
 def microseconds(env: str, seconds: float, repeats: int) -> dict[str, float]:
-    """Per step, by contestant."""
+    """Per step, by contestant, over as many steps as the bare environments do in `seconds`."""
     creator = ENVS[env]
     example = creator()
     example.action_space.seed(0)
     actions = np.array([example.action_space.sample() for _ in range(NUM_ENVS)])
     example.close()
-    chosen = {name: make for name, make in contestants(()).items() if name in (BOUND, SYNC, SERIAL)}
+    others = contestants(())
+    chosen = {BARE: bare, SYNC: others[SYNC], SERIAL: others[SERIAL]}
+    steps = int(seconds * 1e6 / step_time(bare(creator, actions), 200))
     runs: dict[str, list[float]] = {name: [] for name in chosen}
     for _ in range(repeats):
         for name, make in chosen.items():
-            runs[name].append(step_time(make(creator, actions), seconds))
+            runs[name].append(step_time(make(creator, actions), steps))
     return {name: statistics.median(values) for name, values in runs.items()}
 
 
-def step_time(stepper: Stepper, seconds: float) -> float:
-    """Microseconds of CPU time per environment step."""
+def step_time(stepper: Stepper, steps: int) -> float:
+    """Microseconds of CPU time per environment step over `steps` of them, after a warm-up."""
     with stepper as step:
         for _ in range(20):
             step()
-        count, start = 0, time.process_time()
-        while (elapsed := time.process_time() - start) < seconds:
-            for _ in range(10):
-                step()
-            count += 10 * NUM_ENVS
-        return 1e6 * elapsed / count
+        rounds = max(1, steps // NUM_ENVS)
+        start = time.process_time()
+        for _ in range(rounds):
+            step()
+        return 1e6 * (time.process_time() - start) / (rounds * NUM_ENVS)
 
 
 def verdict(env: str, bare: float, added: float) -> str:
@@ -64,14 +96,14 @@ def main() -> None:
     args = parser.parse_args()
     table = Table(title="microseconds per step")
     table.add_column("environment")
-    for heading in ("bare", SYNC, SERIAL, "added by Sync", "added by us", "ratio to Sync"):
+    for heading in (BARE, SYNC, SERIAL, "added by Sync", "added by us", "ratio to Sync"):
         table.add_column(heading, justify="right")
     table.add_column("target")
     for env in ("noop", "cartpole", "nethack"):
         if env == "nethack" and not importlib.util.find_spec("nle"):
             continue
         times = microseconds(env, args.seconds, args.repeats)
-        bare, sync, serial = times[BOUND], times[SYNC], times[SERIAL]
+        bare, sync, serial = times[BARE], times[SYNC], times[SERIAL]
         cells = [f"{value:.2f}" for value in (bare, sync, serial, sync - bare, serial - bare)]
         row = [env, *cells, ratio(sync / serial), verdict(env, bare, serial - bare)]
         table.add_row(*row)

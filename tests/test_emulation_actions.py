@@ -12,7 +12,7 @@ from strategies import INTEGERS
 from toys import COMINGS_AND_GOINGS, Lives, acting, emulate, vectorize
 
 import pufferlib.vector
-from pufferlib.exceptions import SpaceError
+from pufferlib.exceptions import InvalidAgentError, SpaceError
 from pufferlib.trainer.loop import as_env_actions
 
 BACKENDS = ["serial", "multiprocessing"]
@@ -166,14 +166,22 @@ def test_what_absent_agents_do_may_be_anything():
         def action_space(self, agent):
             return F32
 
+    absent, present = np.zeros((2, 3, 2), np.float32)
+    absent[2] = np.nan  # c is not there yet
+    present[1] = np.nan
     with vectorize(lambda: Moving(COMINGS_AND_GOINGS)) as vecenv:
         vecenv.reset()
-        actions = np.zeros((3, 2), np.float32)
-        actions[2] = np.nan  # c is not there yet
-        vecenv.step(actions)
-        actions[1] = np.nan
+        vecenv.step(absent)
         with pytest.raises(SpaceError, match="actions: expected finite numbers"):
-            vecenv.step(actions)
+            vecenv.step(present)
+    env = emulate(Moving(COMINGS_AND_GOINGS))
+    env.reset()
+    env.step(absent)
+    env.step({"a": [0, 0], "b": [0, 0], "c": "nothing"})
+    with pytest.raises(InvalidAgentError, match="unknown agent 'z'"):
+        env.step({"a": [0, 0], "z": [0, 0]})
+    with pytest.raises(SpaceError, match="action of 'a': expected finite numbers, got nan"):
+        env.step({"a": [np.nan, 0]})
 
 
 def test_a_float_that_the_row_cannot_hold_is_refused():

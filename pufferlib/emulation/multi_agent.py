@@ -284,7 +284,7 @@ class PettingZooRows(Rows):
             raise SpaceError(f"agent {agent!r} of {error}") from None
 
     def take_actions(self, actions: Mapping[Any, Any] | NDArray[Any]) -> None:
-        """Copy a user's actions into the bound rows."""
+        """Copy a user's actions into the bound rows, those of absent agents left out."""
         if not isinstance(actions, Mapping):
             if len(actions) != len(self._index):
                 raise APIUsageError(
@@ -292,8 +292,11 @@ class PettingZooRows(Rows):
                     f"{len(actions)}"
                 )
             actions = dict(zip(self._index, actions, strict=True))
+        present = set(self.env.env.agents)
         for agent, action in actions.items():
-            fill_row(self._action_rows[self._index[agent]], action, f"action of {agent!r}")
+            place = self._index[agent]
+            if agent in present:
+                fill_row(self._action_rows[place], action, f"action of {agent!r}")
         missing = [agent for agent in self.env.env.agents if agent not in actions]
         if missing:
             raise APIUsageError(f"actions: expected one for each present agent, missing {missing}")
