@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import weakref
 from abc import ABC, abstractmethod
@@ -18,8 +19,10 @@ from pufferlib.flatten.casting import as_array, cast_actions
 from pufferlib.spaces import joint_space, row_layout
 from pufferlib.vector.group import Description
 
-# Seconds that environments get to close before their process is killed.
+# Seconds that environments get to close before their process is killed; after a failure, when
+# somebody waits for the error, fewer.
 CLOSE_TIMEOUT = 5.0
+FAILURE_TIMEOUT = 1.0
 
 Infos = list[dict[str, Any]]
 Received = tuple[
@@ -196,9 +199,13 @@ class VecEnv(ABC):
         """
         if self._state is not WAITING:
             raise APIUsageError(f"recv() came out of order: {self._state.value}")
-        rows, infos, env_id = self._receive()
-        self._masks = rows.masks
-        self._state = READY
+        try:
+            rows, infos, env_id = self._receive()
+            self._masks = rows.masks
+            self._state = READY
+        except BaseException:  # a Ctrl-C too: part of the result is lost
+            self._abandon()
+            raise
         if self._copy:
             rows = Buffers(*(None if a is None else a.copy() for a in rows.arrays()))  # type: ignore[arg-type]
         self.final_observations = rows.final_observations
@@ -222,8 +229,13 @@ class VecEnv(ABC):
         """
         if self._state is not READY:
             raise APIUsageError(f"send() came out of order: {self._state.value}")
-        self._start_step(self._as_actions(actions))
-        self._state = WAITING
+        array = self._as_actions(actions)
+        try:
+            self._start_step(array)
+            self._state = WAITING
+        except BaseException:  # a Ctrl-C too: some have begun, others will not
+            self._abandon()
+            raise
 
     def get_attr(self, name: str, indices: Sequence[int] | None = None) -> list[Any]:
         """Attribute `name` of the environments `indices` (all by default), inner ones included.
@@ -362,7 +374,13 @@ class VecEnv(ABC):
     def _close(self, timeout: float) -> None:
         """Free everything."""
 
-    # -- shared checks ---------------------------------------------------------------------
+    # -- shared by the backends ------------------------------------------------------------
+
+    def _abandon(self) -> None:
+        """Close after a failure, which is the error that the caller should see."""
+        self._state = CLOSED
+        with contextlib.suppress(Exception):  # what is broken may also fail to close
+            self._close(FAILURE_TIMEOUT)
 
     def _require_open(self) -> None:
         if self._state is CLOSED:

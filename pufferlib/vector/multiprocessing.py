@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
 from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.base import Creator, Infos, State, VecEnv
+from pufferlib.vector.base import Creator, Infos, VecEnv
 from pufferlib.vector.sizes import Sizes
-from pufferlib.vector.workers import FAILURE_TIMEOUT, Team, Workers, to_error
+from pufferlib.vector.workers import Team, Workers, to_error
 
 
 class Multiprocessing(VecEnv):
@@ -74,7 +74,7 @@ class Multiprocessing(VecEnv):
             self._workers.drain()
             for team in self._workers.teams:
                 self._workers.reset(team, payloads[team.workers.start : team.workers.stop])
-        except BaseException:
+        except BaseException:  # a Ctrl-C too: some have begun, others will not
             self._abandon()
             raise
 
@@ -85,28 +85,16 @@ class Multiprocessing(VecEnv):
                 self._rows[team.index].actions[...] = part
         else:
             self._rows[self._batch[0].index].actions[...] = actions
-        try:
-            for team in self._batch:
-                self._workers.step(team)
-        except BaseException:  # a Ctrl-C: some have begun, others will not
-            self._abandon()
-            raise
+        for team in self._batch:
+            self._workers.step(team)
 
     def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
-        try:
-            self._batch = self._workers.wait(self._teams_per_batch)
-            infos = self._workers.collect(self._batch)
-            rows, env_id = self._rows_of_batch()
-        except BaseException:  # a Ctrl-C too: part of the result is lost
-            self._abandon()
-            raise
-        return rows, infos, env_id
-
-    def _rows_of_batch(self) -> tuple[Buffers, NDArray[np.int64]]:
+        self._batch = self._workers.wait(self._teams_per_batch)
+        infos = self._workers.collect(self._batch)
         if self._gather:
-            return self._gather_rows(), self._env_ids[[t.index for t in self._batch]].ravel()
+            return self._gather_rows(), infos, self._env_ids[[t.index for t in self._batch]].ravel()
         index = self._batch[0].index
-        return self._rows[index], self._env_ids[index]
+        return self._rows[index], infos, self._env_ids[index]
 
     def _gather_rows(self) -> Buffers:
         n = len(self._env_ids[0])
@@ -143,11 +131,6 @@ class Multiprocessing(VecEnv):
 
     def _deliver_again(self) -> None:
         self._workers.deliver_again(self._workers.teams[0])
-
-    def _abandon(self) -> None:
-        """A failed worker ends the whole vecenv: the others are closed before the error leaves."""
-        self._state = State.CLOSED
-        self._workers.close(FAILURE_TIMEOUT)
 
     def _close(self, timeout: float) -> None:
         failures = self._workers.close(timeout)

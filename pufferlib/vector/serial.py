@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy as copying
-import functools
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.base import Creator, Infos, State, VecEnv
+from pufferlib.vector.base import FAILURE_TIMEOUT, Creator, Infos, VecEnv
 from pufferlib.vector.group import EnvGroup, require_equal
 from pufferlib.vector.sizes import Sizes
 
@@ -50,7 +49,7 @@ class Serial(VecEnv):
                 require_equal(self._groups[0].description, group.description, start)
         except BaseException:
             with contextlib.suppress(WorkerError):  # the first error is the one to see
-                self._close()
+                self._close(FAILURE_TIMEOUT)
             raise
         description = self._groups[0].description
         super().__init__(description, sizes.num_envs, sizes.batch_size, seed, copy)
@@ -72,33 +71,25 @@ class Serial(VecEnv):
         self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
     ) -> None:
         size = self._batch_size
-        self._drop_pending()
-        for i, group in enumerate(self._groups):
-            mine = seeds[i * size : (i + 1) * size]
-            self._run(i, functools.partial(group.reset, mine, options))
-
-    def _start_step(self, actions: NDArray[Any]) -> None:
-        self._rows[self._current].actions[...] = actions
-        self._run(self._current, self._groups[self._current].step)
-
-    def _run(self, i: int, work: Callable[[], Infos]) -> None:
-        """Do it now, as a worker would by the time anybody looks."""
         try:
-            infos = work()
-            self._pending.append((i, _snapshot(infos) if infos else infos))
+            self._drop_pending()
+            for i, group in enumerate(self._groups):
+                mine = seeds[i * size : (i + 1) * size]
+                self._pend(i, group.reset(mine, options))
         except BaseException:
             self._abandon()
             raise
 
+    def _start_step(self, actions: NDArray[Any]) -> None:
+        self._rows[self._current].actions[...] = actions
+        self._pend(self._current, self._groups[self._current].step())
+
+    def _pend(self, i: int, infos: Infos) -> None:
+        self._pending.append((i, _snapshot(infos) if infos else infos))
+
     def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
         self._current, infos = self._pending.popleft()
         return self._rows[self._current], infos, self._env_ids[self._current]
-
-    def _abandon(self) -> None:
-        """Close after a failure, which is the error that the caller should see."""
-        self._state = State.CLOSED
-        with contextlib.suppress(Exception):  # a broken environment may also fail to close
-            self._close()
 
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         group, i = divmod(index, self._batch_size)
@@ -116,7 +107,7 @@ class Serial(VecEnv):
     def _deliver_again(self) -> None:
         self._pending.append((0, []))
 
-    def _close(self, timeout: float = 0.0) -> None:
+    def _close(self, timeout: float) -> None:
         self._finalizer()
 
 

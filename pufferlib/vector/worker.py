@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -96,6 +97,9 @@ def _become_worker() -> None:
         os.environ.setdefault(variable, "1")
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+    # What a forked worker got from the driver stays: to look through it at every collection would
+    # take long and copy the pages that both share.
+    gc.freeze()
     threading.Thread(target=_watch_driver, daemon=True).start()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pufferlib import exceptions
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.base import CLOSE_TIMEOUT, Creator, Infos
+from pufferlib.vector.base import FAILURE_TIMEOUT, Creator, Infos
 from pufferlib.vector.ending import Ending
 from pufferlib.vector.group import Description, require_equal
 from pufferlib.vector.shared import (
@@ -29,9 +29,6 @@ from pufferlib.vector.shared import (
 )
 from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.worker import STOP_SIGNALS, Plan, block_layout, work
-
-# Seconds that environments get to close after a failure, when somebody waits for the error.
-FAILURE_TIMEOUT = 1.0
 
 
 class Team:
@@ -276,7 +273,7 @@ class Workers:
                     raise EOFError
             return pickle.loads(pipe.recv_bytes())
 
-    def close(self, timeout: float = CLOSE_TIMEOUT) -> list[str]:
+    def close(self, timeout: float) -> list[str]:
         """End all workers; messages of environments whose `close` raised or hung."""
         self._busy.clear()
         self._ending.timeout, self._ending.is_asked = timeout, True
@@ -287,8 +284,8 @@ class Workers:
 def _held_signals(context: BaseContext) -> Iterator[None]:
     """Let a Ctrl-C wait until a worker has started and is known.
 
-    The worker inherits that and lets them come once it can ignore them. Not so from a fork server,
-    whose other children must not inherit it.
+    The worker inherits that and lets them come once it can ignore them. Not so from a fork server:
+    all its children, other than ours too, would inherit it.
     """
     if not hasattr(signal, "pthread_sigmask") or context.get_start_method() == "forkserver":
         yield

@@ -27,7 +27,15 @@ def quick_collections():
     gc.unfreeze()
 
 
-@pytest.fixture(params=vector_toys.USUAL)
+# Gathering is a pool's other way to put a batch together: what does not depend on the rows of a
+# batch need not be seen on it in the quick tier.
+USUALLY = [
+    pytest.param(name, marks=pytest.mark.slow if name == "gather" else ())
+    for name in vector_toys.USUAL
+]
+
+
+@pytest.fixture(params=USUALLY)
 def build(request):
     """A function that makes four environments on one backend and closes them afterwards."""
     made = []

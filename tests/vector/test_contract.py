@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import pickle
 import threading
 
@@ -21,6 +22,7 @@ from pufferlib.testing import check_vecenv, require_equal, rollout
 
 POOLS = ("serial_pool", "pool", "gather")
 ZEROS = np.zeros(4, np.int64)
+on_all = pytest.mark.parametrize("build", toys.USUAL, indirect=True)
 
 
 def is_pool(build):
@@ -42,7 +44,10 @@ def batches(vecenv, **reset):
 # -- conformance and equality ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["nested", "pettingzoo", "same_step"])
+@on_all
+@pytest.mark.parametrize(
+    "kind", ["pettingzoo", "same_step", pytest.param("nested", marks=pytest.mark.slow)]
+)
 def test_keeps_the_contract(build, kind):
     check_vecenv(build(toys.KINDS[kind]), steps=30)
 
@@ -52,9 +57,16 @@ def on_serial(kind):
     return rollout(toys.make(toys.KINDS[kind], "serial"), 40, seed=3)
 
 
-@pytest.mark.parametrize("backend", list(toys.BACKENDS)[1:])
-@pytest.mark.parametrize("kind", toys.KINDS)
-def test_trajectories_are_bit_equal_on_every_backend(backend, kind):
+def kinds_and_backends():
+    """All; in the quick tier only the kinds with the most to lose on backends like another one."""
+    for kind, backend in itertools.product(toys.KINDS, list(toys.BACKENDS)[1:]):
+        is_like_another = backend in ("sync4", "gather")
+        is_slow = is_like_another and kind not in ("pettingzoo", "same_step")
+        yield pytest.param(kind, backend, marks=pytest.mark.slow if is_slow else ())
+
+
+@pytest.mark.parametrize(("kind", "backend"), kinds_and_backends())
+def test_trajectories_are_bit_equal_on_every_backend(kind, backend):
     with toys.make(toys.KINDS[kind], backend) as vecenv:
         require_equal(on_serial(kind), rollout(vecenv, 40, seed=3))
 
@@ -90,6 +102,7 @@ def test_counts_environments_and_agents(build):
     assert vecenv.driver_env.num_agents == 2
 
 
+@on_all
 def test_every_agent_comes_back_and_env_id_says_which(build):
     vecenv = build([functools.partial(toys.make_draw, name=str(i)) for i in range(4)], seed=None)
     seen = {}
@@ -159,6 +172,7 @@ def test_driver_env_of_a_closed_vecenv_still_describes(build):
     assert getattr(vecenv.driver_env, "name", None) is None
 
 
+@on_all
 def test_autoreset_mode_and_final_observations(build):
     vecenv = build(functools.partial(SameStepCounters, length=3, truncates=True))
     assert vecenv.autoreset_mode == AutoresetMode.SAME_STEP
@@ -178,6 +192,7 @@ def test_autoreset_mode_and_final_observations(build):
         vecenv.send(np.ones(vecenv.agents_per_batch, np.int64))
 
 
+@on_all
 def test_masks_follow_the_agents(build):
     """Report O16: b dies at step 2, c is born at step 3, all end at step 4."""
     vecenv = build(lambda: emulate(Lives(COMINGS_AND_GOINGS)))
@@ -203,6 +218,7 @@ def test_actions_arrive_whatever_their_form(form):
     assert vecenv.get_attr("received") == [[4], [3], [2], [1]]
 
 
+@on_all
 def test_each_agent_gets_its_own_actions(build):
     vecenv = build(lambda: emulate(acting(MultiDiscrete([5, 7]))))
     vecenv.async_reset()
@@ -293,6 +309,7 @@ def test_pools_refuse_reset_and_step_and_name_the_other_way(build):
         vecenv.step(ZEROS)
 
 
+@on_all
 def test_a_reset_in_flight_leaks_nothing(build):
     """Neither infos nor observations of the steps that were under way."""
     vecenv = build(functools.partial(toys.make_emulated, toys.Talker, {"old": True}))
@@ -342,6 +359,7 @@ def test_get_set_call_and_render(build):
         vecenv.call("double", 1, indices=[4])
 
 
+@on_all
 def test_reaches_environments_while_results_are_pending(build):
     """As if after the pending step, whose rows and infos still come."""
     vecenv = build(functools.partial(toys.make_emulated, toys.Talker, {"n": 1}))
@@ -407,6 +425,7 @@ def test_options_reach_every_environment(build):
 # -- what is returned ----------------------------------------------------------------------------
 
 
+@on_all
 def test_arrays_are_live_views_on_every_backend(build):
     """Report O13: the next result for the same rows overwrites them, everywhere alike."""
     results = batches(build(), seed=0)
@@ -417,6 +436,7 @@ def test_arrays_are_live_views_on_every_backend(build):
     assert not np.array_equal(first, kept)
 
 
+@on_all
 def test_copies_are_kept(build):
     vecenv = build(copy=True)
     vecenv.async_reset(seed=0)
@@ -460,13 +480,26 @@ def test_large_infos_do_not_deadlock(build):
     assert all(np.array_equal(info["frame"], big["frame"]) for info in infos)
 
 
+class Lazy(toys.Draw):
+    """Tells what can be neither pickled nor copied."""
+
+    def step(self, action):
+        return *super().step(action)[:4], {"lazy": (i for i in range(3)), "list": self.kept}
+
+    kept = [1]
+
+
+def test_infos_that_cannot_be_copied_pass_through_serial():
+    """As the error of worker processes says."""
+    with vector.make(functools.partial(toys.make_emulated, Lazy)) as vecenv:
+        vecenv.reset()
+        (info,) = vecenv.step([0])[4]
+        assert list(info["lazy"]) == [0, 1, 2]
+        assert info["list"] == [1]
+        assert info["list"] is not Lazy.kept
+
+
 def test_infos_that_cannot_be_pickled_are_named():
-    generator = (i for i in range(3))
-
-    class Lazy(toys.Draw):
-        def step(self, action):
-            return *super().step(action)[:4], {"lazy": generator}
-
     with toys.make(functools.partial(toys.make_emulated, Lazy), "sync") as vecenv:
         vecenv.reset()
         message = "infos of environments 0 to 1 cannot be pickled.*generator.*plain data"
