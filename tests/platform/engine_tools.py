@@ -52,6 +52,16 @@ def wait_for(condition, what, seconds=60):
     pytest.fail(f"waited {seconds} s in vain for {what}")
 
 
+def in_debian(script, *files, network="none", **variables):
+    """Run a bash script in the base image, with files of docker/ in /files."""
+    mounts = [f"--volume={ROOT}/docker/{name}:/files/{name}:ro" for name in files]
+    settings = [f"--env={name}={value}" for name, value in variables.items()]
+    return command(
+        "docker", "run", "--rm", f"--network={network}", *mounts, *settings, BASE_IMAGE,
+        "bash", "-c", script, check=False,
+    )  # fmt: skip
+
+
 def resolve(directory, *arguments):
     """What pip would install under the lock, from wheels of the default index; installs nothing."""
     # Local wheels would hide the index: they are of one variant and one platform.

@@ -2,24 +2,13 @@
 
 import json
 import os
-import sys
 
 import pytest
-from engine_tools import BASE_IMAGE, ROOT, command, resolve
+from engine_tools import ROOT, command, in_debian
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
 DIGEST = "debian@sha256:" + "0123456789abcdef" * 4
-
-
-def in_debian(script, *files, **variables):
-    """Run a bash script in the base image, without a network, with files of docker/ in /files."""
-    mounts = [f"--volume={ROOT}/docker/{name}:/files/{name}:ro" for name in files]
-    settings = [f"--env={name}={value}" for name, value in variables.items()]
-    return command(
-        "docker", "run", "--rm", "--network=none", *mounts, *settings, BASE_IMAGE,
-        "bash", "-c", script, check=False,
-    )  # fmt: skip
 
 
 # --- Debian
@@ -89,31 +78,6 @@ def test_platforms_are_those_that_were_asked_for(engine):
     assert [both[stage]["platforms"] for stage in ("base", "deps", "tank")] == [
         ["linux/amd64", "linux/arm64"]
     ] * 3
-
-
-# --- arm64
-
-# Debian 12 has glibc 2.36. torch is left out: its CPU build for arm64 is on an index of its own.
-ARM64 = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 37)]
-TORCH_NEEDS = ("filelock", "fsspec", "jinja2", "networkx", "sympy")
-TOOLS = ("cmake", "nanobind", "ninja", "scikit-build-core", "setuptools")
-
-
-def test_the_locked_packages_of_common_exist_for_arm64(tmp_path):
-    """No image is built there; what pip would install can be asked from here."""
-    lists = ("pyproject.toml", "constraints/nodeps.txt", "docker/system-packages.txt")
-    paths = [ROOT / name for name in lists]
-    command(sys.executable, ROOT / "docker/requirements.py", *paths, "common", cwd=tmp_path)
-    python = (tmp_path / "python.txt").read_text().splitlines()
-    found = resolve(
-        tmp_path, *ARM64, "--platform=manylinux2014_aarch64", "--python-version=3.11",
-        "--target", tmp_path / "target", *TORCH_NEEDS, *TOOLS,
-        *(line for line in python if not line.startswith("torch")),
-    )  # fmt: skip
-    names = {item["metadata"]["name"] for item in found}
-    assert {"nle", "numpy", "pygame-ce", "pymunk", "mpe2", "gymnasium"} <= names
-    wheels = [item["download_info"]["url"].rpartition("/")[2] for item in found]
-    assert [name for name in wheels if not name.endswith(("aarch64.whl", "-any.whl"))] == []
 
 
 # --- what is fetched from elsewhere
