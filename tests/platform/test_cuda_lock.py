@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from engine_tools import ROOT, resolve
+from engine_tools import ROOT, command, resolve
 
 from pufferlib import lock
 
@@ -30,3 +30,11 @@ def test_cuda_release_is_the_one_that_the_driver_minimum_belongs_to(resolved):
     release = re.search(r"==(\d+\.\d+)", toolkit)[1]
     assert release == lock.TORCH_CUDA
     assert (release.split(".")[0], lock.MIN_DRIVER) == ("13", 580)
+
+
+def test_provisioned_driver_runs_what_is_locked():
+    """The branch of the driver that a box gets, if its configuration is left as it is."""
+    script = ". provisioning/tank.conf && echo $DRIVER $DRIVER_BRANCH"
+    driver, branch = command("bash", "-c", script, cwd=ROOT).stdout.split()
+    assert driver == "vendor"
+    assert int(branch) >= lock.MIN_DRIVER
