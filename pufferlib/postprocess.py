@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -11,7 +11,7 @@ import numpy as np
 from pettingzoo.utils.env import ParallelEnv
 
 
-def unroll(info: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def unroll(info: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a nested dict as (`a/b/c`, value)."""
     for key, value in info.items():
         if isinstance(value, dict):
