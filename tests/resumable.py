@@ -151,7 +151,7 @@ def start(name, directory, **changes):
     policy = Default(vecenv.driver_env, 8)
     if has_memory:
         policy = LSTMWrapper(vecenv.driver_env, policy, 8, 8)
-    settings = {"device": "cpu", "bptt_horizon": 8, "total_timesteps": 2_000, "torch_threads": 1}
+    settings = {"device": "cpu", "bptt_horizon": 7, "total_timesteps": 2_000}
     config = TrainConfig(learning_rate=0.01, **(settings | changes))
     return clean_pufferl.create(config, vecenv, policy, run_dir=Path(directory) / name)
 
@@ -178,7 +178,7 @@ def resume(name, directory, source, updates, **changes):
 def main(directory, *names):
     for name in names:
         source = Path(directory) / name / "half.pt"
-        torch.save(resume(name, Path(directory) / "fresh", source, 3)[:2], source.with_name("told"))
+        torch.save(resume(name, Path(directory) / "fresh", source, 2)[:2], source.with_name("told"))
 
 
 if __name__ == "__main__":

@@ -12,15 +12,6 @@ from pufferlib import clean_pufferl
 from pufferlib.exceptions import APIUsageError, ConfigError
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Networks of a few neurons only lose time to a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize(
     "options",

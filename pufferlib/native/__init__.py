@@ -100,28 +100,10 @@ def advantage_scan(
 ) -> None:
     """Write generalized advantage estimates into ``out``, backwards over each segment.
 
-    All arrays have shape (S, H): S independent segments of H steps, C-contiguous. Column t of
-    ``rewards``, ``next_values``, ``terminals`` and ``dones`` belongs to the transition t → t+1::
-
-        delta_t = rewards_t + gamma * next_values_t * (1 - terminals_t) - values_t
-        out_t   = delta_t + gamma * lam * (1 - dones_t) * out_{t+1}   where valid_t, else 0
-
-    with ``out_H = 0``. Masked-out elements may hold anything, NaN included.
-
-    Source: Schulman et al. 2016, *High-Dimensional Continuous Control Using Generalized Advantage
-    Estimation*, equations 11, 12 and 16.
-
-    Args:
-        rewards: float32, the reward of the transition.
-        values: float32, the value of the observation that the transition leaves.
-        next_values: float32, the value to bootstrap from: of the next observation, or of the final
-            one where the episode was truncated.
-        terminals: bool, the transition ended the episode by termination: nothing to bootstrap.
-        dones: bool, the transition ended the episode in any way: the sum stops here.
-        valid: bool, the transition is a sample; elsewhere ``out`` is 0.
-        gamma: Discount.
-        lam: The λ of the estimator.
-        out: float32, writable; overwritten.
+    The equation and what each argument means are in
+    ``pufferlib.trainer.advantage.estimate_advantages``, whose inner loop this is. All arrays have
+    shape (S, H), are C-contiguous, and float32 or bool. Elements that are not valid may hold
+    anything, NaN included; ``out`` is 0 there.
 
     Raises:
         TypeError: An array has another dtype, or is no array. Nothing is converted.

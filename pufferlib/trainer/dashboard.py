@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -63,12 +62,7 @@ class Dashboard:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._latest:
             self._show(self._latest)
         if self._live:

@@ -29,10 +29,15 @@ def capture(trainer: Trainer) -> dict[str, Any]:
         return {"missing": "train.resume_episodes is off"}
     if trainer.pending is None or trainer.experience.is_full:
         return {"missing": "the checkpoint was written in the middle of a batch"}
+    # None until all is there: after an interruption, what workers still send is not to be trusted.
+    pending, trainer.pending = trainer.pending, None
     try:
         environments = pickle.dumps(trainer.vecenv.get_state())
     except PufferError as error:  # also a worker that has died: the weights are worth saving
-        return {"missing": str(error)}
+        environments, reason = b"", str(error)
+    trainer.pending = pending
+    if not environments:
+        return {"missing": reason}
     return {
         "environments": torch.frombuffer(bytearray(environments), dtype=torch.uint8),
         "lives": trainer.experience.get_lives(),

@@ -20,6 +20,7 @@ from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
 from pufferlib.trainer.loop import as_env_actions
+from pufferlib.trainer.states import RecurrentStates
 
 RESAMPLES = 2000
 
@@ -75,8 +76,7 @@ class PolicyActor:
         self._greedy = greedy
         self._space = vecenv.single_action_space
         self._recurrent = is_recurrent(policy)
-        self._num_agents = vecenv.num_agents
-        self._states: tuple[torch.Tensor, ...] | None = None
+        self._states = RecurrentStates(vecenv.num_agents, num_slots=0)
         self._device = next((p.device for p in policy.parameters()), torch.device("cpu"))
 
     @torch.no_grad()
@@ -90,16 +90,9 @@ class PolicyActor:
     def _forward(self, inputs: torch.Tensor, starts: np.ndarray, rows: np.ndarray) -> Logits:
         if not self._recurrent:
             return self._policy(inputs)[0]
-        index = torch.as_tensor(np.array(rows), device=self._device)
-        state = None if self._states is None else tuple(s[:, index] for s in self._states)
         begins = torch.as_tensor(starts, device=self._device)
-        logits, _, state = self._policy(inputs, state, begins)
-        if self._states is None:
-            self._states = tuple(
-                part.new_zeros(part.shape[0], self._num_agents, *part.shape[2:]) for part in state
-            )
-        for stored, part in zip(self._states, state, strict=True):
-            stored[:, index] = part
+        logits, _, state = self._policy(inputs, self._states.of(rows), begins)
+        self._states.advance(rows, state)
         return logits
 
 

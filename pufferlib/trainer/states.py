@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 State = tuple[Tensor, ...]
+NOBODY = np.empty(0, np.int64)
 
 
 class RecurrentStates:
@@ -15,7 +16,7 @@ class RecurrentStates:
 
     Args:
         num_agents: agents of all environments together.
-        num_slots: segments that can be stored.
+        num_slots: segments that can be stored; none where nothing is learnt.
     """
 
     def __init__(self, num_agents: int, num_slots: int) -> None:
@@ -54,8 +55,8 @@ class RecurrentStates:
         self,
         agents: NDArray[np.int64],
         state: State,
-        newcomers: NDArray[np.int64],
-        slots: NDArray[np.int64],
+        newcomers: NDArray[np.int64] = NOBODY,
+        slots: NDArray[np.int64] = NOBODY,
     ) -> None:
         """Note that `agents` are in `state` now, and where new segments began before it.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
+from pufferlib.postprocess import as_number, unroll
 
 
 class Statistics(dict[str, float]):
@@ -45,11 +44,11 @@ class Tally:
         self._counts: dict[str, int] = {}
         self._other: dict[str, Any] = {}
 
-    def add(self, infos: Iterable[Mapping[Any, Any]]) -> None:
+    def add(self, infos: Iterable[dict[Any, Any]]) -> None:
         """Take in the infos of one step; nested keys are joined by '/'."""
         for info in infos:
             for single in self._split_agents(info):
-                for key, value in _flatten(single):
+                for key, value in unroll(single):
                     self._add_value(key, value)
 
     def statistics(self) -> Statistics:
@@ -57,36 +56,19 @@ class Tally:
         means = {key: total / self._counts[key] for key, total in self._sums.items()}
         return Statistics(means, self._counts, self._other)
 
-    def _split_agents(self, info: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
+    def _split_agents(self, info: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
         rest = {}
         for key, value in info.items():
-            if key in self._agents and isinstance(value, Mapping):
+            if key in self._agents and isinstance(value, dict):
                 yield value
             else:
                 rest[key] = value
         yield rest
 
     def _add_value(self, key: str, value: Any) -> None:
-        number = _as_number(value)
+        number = as_number(value)
         if number is None:
             self._other[key] = value
         else:
             self._sums[key] = self._sums.get(key, 0.0) + number
             self._counts[key] = self._counts.get(key, 0) + 1
-
-
-def _flatten(info: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in info.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{key}/")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _as_number(value: Any) -> float | None:
-    """`value` as a float, if it is one real number (or an array that holds just one)."""
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.item()
-    if isinstance(value, numbers.Real | np.bool_):
-        return float(value)
-    return None

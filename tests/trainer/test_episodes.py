@@ -36,14 +36,14 @@ def assert_equal(ours, theirs, path="checkpoint"):
 
 @pytest.fixture(scope="module")
 def resumed_runs(tmp_path_factory):
-    """Every run straight through six updates, and the second half of it in a fresh process."""
+    """Every run straight through four updates, and the second half of it in a fresh process."""
     directory = tmp_path_factory.mktemp("runs")
     told = {}
     for name in FRESH:
         trainer = resumable.start(name, directory)
-        resumable.update(trainer, 3)
+        resumable.update(trainer, 2)
         shutil.copy(clean_pufferl.save_checkpoint(trainer), directory / name / "half.pt")
-        told[name] = resumable.update(trainer, 3)
+        told[name] = resumable.update(trainer, 2)
         clean_pufferl.save_checkpoint(trainer)
         clean_pufferl.close(trainer)
     command = [sys.executable, resumable.__file__, str(directory), *FRESH]
@@ -58,7 +58,7 @@ def test_a_fresh_process_goes_on_as_if_nothing_had_happened(resumed_runs, name):
     assert why_new is None
     assert_equal(results, told[name], "results")
     straight, resumed = (
-        checkpoint.read(where / name / "checkpoints" / "000006.pt")
+        checkpoint.read(where / name / "checkpoints" / "000004.pt")
         for where in (directory, directory / "fresh")
     )
     for content in (straight, resumed):
@@ -72,7 +72,7 @@ def test_these_runs_have_episodes_under_way(resumed_runs):
     for name in ("squared-memory", "walk", "shift-memory"):
         source = directory / name / "half.pt"
         why_new, results, _ = resumable.resume(
-            name, directory / "reset", source, 3, resume_episodes=False
+            name, directory / "reset", source, 2, resume_episodes=False
         )
         assert why_new == "train.resume_episodes is off"
         assert results != told[name]
