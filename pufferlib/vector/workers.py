@@ -30,6 +30,9 @@ from pufferlib.vector.shared import (
 from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.worker import STOP_SIGNALS, Plan, block_layout, work
 
+# Seconds between looks at whether workers live that nobody waits for.
+CHECK_SECONDS = 0.5
+
 
 class Team:
     """Neighbouring workers that are commanded together and whose rows make one unit of a batch."""
@@ -238,7 +241,7 @@ class Workers:
         """A pool goes on without a dead worker, so look even if nobody waits for it."""
         now = time.monotonic()
         if now > self._next_check:
-            self._next_check = now + 1.0
+            self._next_check = now + CHECK_SECONDS
             self._check_alive()
 
     def _check_alive(self) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import mmap
 import multiprocessing
 import os
 import signal
@@ -191,6 +192,11 @@ class NativeSameStep(Native):
         return []
 
 
+# When an environment of this process, or of one forked from it, last failed on purpose: seconds of
+# the monotonic clock, which all processes share.
+FAILED_AT = np.frombuffer(mmap.mmap(-1, 8), np.float64)
+
+
 class Faulty(Draw):
     """Fails on purpose, in one way at one place and step, if its index is the faulty one.
 
@@ -211,6 +217,7 @@ class Faulty(Draw):
     def fail(self, where):
         if self.how is None or self.where != where:
             return
+        FAILED_AT[0] = time.monotonic()
         if self.how == "raise":
             raise ValueError(f"boom in env {self.index}")
         if self.how == "exotic":
