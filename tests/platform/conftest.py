@@ -8,6 +8,7 @@ import resource
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,30 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from box import box, box_image, make_box  # noqa: F401  (fixtures)
 from engine_tools import bake, command, copy_checkout, engine_answers
+
+
+def needs_images(item):
+    return "build" in item.fixturenames
+
+
+def pytest_collection_modifyitems(items):
+    """Of the tests here, those that need no images come first: meanwhile the images are built."""
+    places = [
+        place for place, item in enumerate(items) if item.path.parent == Path(__file__).parent
+    ]
+    ordered = sorted((items[place] for place in places), key=needs_images)
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+@pytest.fixture(scope="session", autouse=True)
+def images(request, checkout):
+    """The build of the three images, begun with the first test here if any of them needs it."""
+    if not engine_answers() or not any(map(needs_images, request.session.items)):
+        yield None
+        return
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(bake, checkout)
 
 
 @pytest.fixture(scope="session")
@@ -34,15 +59,15 @@ def engine():
 
 
 @pytest.fixture(scope="session")
-def checkout(engine, tmp_path_factory):
+def checkout(tmp_path_factory):
     """A copy of this working tree to build from and to change."""
     return copy_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 @pytest.fixture(scope="session")
-def build(checkout):
+def build(engine, images):
     """The three images, built once."""
-    return bake(checkout)
+    return images.result()
 
 
 @pytest.fixture

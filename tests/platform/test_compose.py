@@ -52,7 +52,7 @@ def test_training_appears_in_tensorboard(build, workspace):
 
     try:
         command(*compose, "up", "-d", "--wait", **options)
-        assert wait_for(runs, "the run in TensorBoard", 30)[0].startswith("squared-")
+        assert wait_for(runs, "the run in TensorBoard", 120)[0].startswith("squared-")
         assert next(directory.glob("runs/*")).stat().st_uid == 1001
     finally:
         command(*compose, "down", "-v", **options)

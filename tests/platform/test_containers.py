@@ -38,8 +38,9 @@ def test_start_prints_one_quiet_line(tank):
 
 
 def test_small_shm_gives_the_remedy(tank):
-    assert "note: /dev/shm has 64 MB" in tank("true").stderr
-    assert "--shm-size=2g" in tank("true").stderr
+    said = tank("true").stderr
+    assert "note: /dev/shm has 64 MB" in said
+    assert "--shm-size=2g" in said
 
 
 NVML = "Failed to initialize NVML: "
@@ -151,10 +152,9 @@ def test_pip_installs_into_the_home_of_a_user_outside_the_group(tank, workspace)
 
 
 def test_sigterm_reaches_the_command_and_its_status_comes_back(background):
-    script = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); time.sleep(60)"
-    container = background("python", "-c", f"print('up', flush=True)\n{script}")
+    script = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('up', flush=True)"
+    container = background("python", "-c", f"{script}\ntime.sleep(60)")
     wait_for(lambda: "up" in command("docker", "logs", container).stdout, "the command")
-    time.sleep(0.5)  # the handler is set after the print
     started = time.monotonic()
     command("docker", "stop", container)
     assert time.monotonic() - started < 8

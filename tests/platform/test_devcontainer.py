@@ -11,7 +11,6 @@ from engine_tools import command
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(900)]  # the first one builds the images
 
 VERSION = "0.89.0"
-IDENTITY = ("-c", "user.name=test", "-c", "user.email=test@example.com")
 
 
 @pytest.fixture(scope="session")
@@ -55,16 +54,12 @@ def test_configuration(devcontainer, workspace):
 
 def test_opens_and_passes_the_smoke_tests(build, devcontainer, workspace, remove_containers):
     directory = workspace(1000)
-    source = directory / "pufferlib" / "native" / "module.cpp"
-    source.write_text(source.read_text() + "// changed, so the core is compiled again\n")
-    owner = {"user": 1000, "group": 1000, "env": {**os.environ, "HOME": str(directory)}}
-    command("git", "-C", directory, *IDENTITY, "commit", "-qam", "changed", **owner)
     remove_containers(directory)
     # The tools run it before `up`, but not before `build`.
     command("bash", ".devcontainer/initialize.sh", cwd=directory)
     assert outcome(devcontainer("build", directory))["outcome"] == "success"
     command("docker", "rmi", "puffertank/tank:devcontainer")
-    done = devcontainer("up", directory)  # compiles, then runs the smoke tests, as uid 1000
+    done = devcontainer("up", directory, timeout=600)  # runs the smoke tests, as uid 1000
     summary = re.search(r"(\d+) passed, .* in ([\d.]+)s", done.stdout + done.stderr)
     print(f"smoke: {summary[0]}")
     assert int(summary[1]) > 30
