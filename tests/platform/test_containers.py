@@ -152,8 +152,8 @@ def test_pip_installs_into_the_home_of_a_user_outside_the_group(tank, workspace)
 
 
 def test_sigterm_reaches_the_command_and_its_status_comes_back(background):
-    script = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('up', flush=True)"
-    container = background("python", "-c", f"{script}\ntime.sleep(60)")
+    handler = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7))"
+    container = background("python", "-c", f"{handler}; print('up', flush=True); time.sleep(60)")
     wait_for(lambda: "up" in command("docker", "logs", container).stdout, "the command")
     started = time.monotonic()
     command("docker", "stop", container)
