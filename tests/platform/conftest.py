@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def images(request, checkout):
+def building(request, checkout):
     """The build of the three images, begun with the first test here if any of them needs it."""
     if not engine_answers() or not any(map(needs_images, request.session.items)):
         yield None
@@ -65,9 +65,9 @@ def checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def build(engine, images):
+def build(engine, building):
     """The three images, built once."""
-    return images.result()
+    return building.result()
 
 
 @pytest.fixture
