@@ -45,6 +45,7 @@ from pufferlib.trainer.loop import (
 from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
 from pufferlib.trainer.statistics import Statistics, Tally
+from pufferlib.vector import VecEnv
 
 __all__ = [
     "Trainer",
@@ -60,7 +61,7 @@ __all__ = [
 
 def create(
     config: TrainConfig,
-    vecenv: Any,
+    vecenv: VecEnv,
     policy: nn.Module,
     run_dir: str | Path | None = None,
     record: Mapping[str, Any] | None = None,
@@ -79,16 +80,16 @@ def create(
     Raises:
         ConfigError: sizes that do not fit the environments, or a device that does not exist.
     """
-    config = config.resolve(vecenv.num_agents)
+    resolved = config.resolve(vecenv.num_agents)
     seed_everything(config.seed, config.torch_deterministic)
     use_threads(config.torch_threads)
     device = pick_device(config.device)
     policy = getattr(policy, "_orig_mod", policy).to(device)
     recurrent = is_recurrent(policy)
-    experience = make_experience(config, vecenv)
-    record = dict(record or {"train": dataclasses.asdict(config)})
+    experience = make_experience(resolved, vecenv)
+    record = dict(record or {"train": dataclasses.asdict(resolved)})
     return Trainer(
-        config=config,
+        config=resolved,
         vecenv=vecenv,
         policy=policy,
         model=torch.compile(policy, mode=config.compile_mode) if config.compile else policy,

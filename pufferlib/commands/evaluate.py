@@ -26,6 +26,7 @@ from pufferlib.trainer.setup import (
     make_vecenv,
     policy_of_checkpoint,
 )
+from pufferlib.vector import VecEnv
 
 RANDOM = "random"
 DEFAULT_FPS = 10.0
@@ -109,7 +110,7 @@ def _play(
         )
 
 
-def _make_vecenv(config: Config, options: EvalArguments) -> Any:
+def _make_vecenv(config: Config, options: EvalArguments) -> VecEnv:
     """One environment to look at, or as many as training has."""
     if not (options.render or options.save_video):
         num_envs = min(config.vec.num_envs, options.episodes)
@@ -120,7 +121,7 @@ def _make_vecenv(config: Config, options: EvalArguments) -> Any:
     return make_vecenv(config, **changes)
 
 
-def _players(options: EvalArguments, vecenv: Any, stack: contextlib.ExitStack) -> list[Player]:
+def _players(options: EvalArguments, vecenv: VecEnv, stack: contextlib.ExitStack) -> list[Player]:
     metadata = vecenv.get_attr("metadata", indices=[0])[0] or {}
     fps = options.fps or float(metadata.get("render_fps") or DEFAULT_FPS)
     players: list[Player] = []
@@ -131,7 +132,7 @@ def _players(options: EvalArguments, vecenv: Any, stack: contextlib.ExitStack) -
     return players
 
 
-def _show_on(players: list[Player], vecenv: Any) -> Callable[[], None]:
+def _show_on(players: list[Player], vecenv: VecEnv) -> Callable[[], None]:
     def show() -> None:
         frame = vecenv.render()
         for player in players:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -25,6 +24,7 @@ from pufferlib.trainer.progress import (
     time_left,
 )
 from pufferlib.trainer.setup import make_policy, make_vecenv, parameter_count
+from pufferlib.vector import VecEnv
 
 LOG_SECONDS = 1.0
 """Seconds between two points of the logged curves."""
@@ -78,7 +78,7 @@ class Session:
                 self._close()
         return exit_code
 
-    def _make_trainer(self, vecenv: Any, resume: Path | None) -> clean_pufferl.Trainer:
+    def _make_trainer(self, vecenv: VecEnv, resume: Path | None) -> clean_pufferl.Trainer:
         config = self.config
         policy = make_policy(config, vecenv.driver_env)
         trainer = clean_pufferl.create(config.train, vecenv, policy, self.run_dir, config.to_dict())

@@ -108,8 +108,8 @@ class TrainConfig:
             if value < 0:
                 raise ConfigError(f"train.{name}: expected at least 0, got {value}")
 
-    def resolve(self, num_agents: int) -> TrainConfig:
-        """A copy in which `batch_size` and `minibatch_size` are integers that fit together.
+    def resolve(self, num_agents: int) -> ResolvedTrainConfig:
+        """The same with sizes that are integers and fit together.
 
         Raises `ConfigError` naming both numbers when they do not.
         """
@@ -122,7 +122,17 @@ class TrainConfig:
             minibatch = _quarter(batch // horizon) * horizon
         _require_multiple("train.minibatch_size", minibatch, "train.bptt_horizon", horizon)
         _require_multiple("train.batch_size", batch, "train.minibatch_size", minibatch)
-        return dataclasses.replace(self, batch_size=batch, minibatch_size=minibatch)
+        values = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
+        sizes = {"batch_size": batch, "minibatch_size": minibatch}
+        return ResolvedTrainConfig(**(values | sizes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedTrainConfig(TrainConfig):
+    """A `TrainConfig` whose sizes are known, made by `TrainConfig.resolve`."""
+
+    batch_size: int
+    minibatch_size: int
 
 
 @dataclass(frozen=True, kw_only=True)

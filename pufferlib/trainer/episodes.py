@@ -28,7 +28,7 @@ def capture(trainer: Trainer) -> dict[str, Any]:
     if not trainer.config.resume_episodes:
         return {"missing": "train.resume_episodes is off"}
     if trainer.pending is None or trainer.experience.is_full:
-        return {"missing": "the checkpoint was written in the middle of a batch"}
+        return {"missing": "the checkpoint was not written between two batches"}
     # None until all is there: after an interruption, what workers still send is not to be trusted.
     pending, trainer.pending = trainer.pending, None
     try:

@@ -19,8 +19,10 @@ from torch.distributions import Normal
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
+from pufferlib.spaces import row_layout
 from pufferlib.trainer.loop import as_env_actions
 from pufferlib.trainer.states import RecurrentStates
+from pufferlib.vector import VecEnv
 
 RESAMPLES = 2000
 
@@ -59,7 +61,7 @@ class Actor(Protocol):
 class RandomActor:
     """Uniformly random actions from the joint action space."""
 
-    def __init__(self, vecenv: Any, seed: int) -> None:
+    def __init__(self, vecenv: VecEnv, seed: int) -> None:
         self._space = vecenv.action_space
         self._space.seed(seed)
 
@@ -71,7 +73,7 @@ class RandomActor:
 class PolicyActor:
     """Actions of a policy, sampled or (`greedy`) the most likely; keeps the recurrent state."""
 
-    def __init__(self, vecenv: Any, policy: torch.nn.Module, greedy: bool) -> None:
+    def __init__(self, vecenv: VecEnv, policy: torch.nn.Module, greedy: bool) -> None:
         self._policy = policy
         self._greedy = greedy
         self._space = vecenv.single_action_space
@@ -174,7 +176,7 @@ class EpisodeCounter:
 
 
 def evaluate_policy(
-    vecenv: Any,
+    vecenv: VecEnv,
     policy: torch.nn.Module | None,
     episodes: int,
     greedy: bool = False,
@@ -240,12 +242,15 @@ def greedy_actions(logits: Logits) -> torch.Tensor:
 
 
 def _play(
-    vecenv: Any,
+    vecenv: VecEnv,
     actor: Actor,
     counter: EpisodeCounter,
     seed: int,
     on_step: Callable[[], None] | None,
 ) -> None:
+    shape, dtype = row_layout(vecenv.single_action_space)
+    zeros = np.zeros((vecenv.agents_per_batch, *shape), dtype)
+    idle = as_env_actions(zeros, vecenv.single_action_space)
     vecenv.async_reset(seed)
     while True:
         observations, rewards, terminals, truncations, infos, rows, masks = vecenv.recv()
@@ -255,8 +260,7 @@ def _play(
         if counter.done:
             return
         playing = counter.is_playing(rows)
-        actions = np.zeros(vecenv.action_space.shape, vecenv.action_space.dtype)
-        actions = as_env_actions(actions, vecenv.single_action_space)
+        actions = idle.copy()
         if playing.any():
             actions[playing] = actor.act(observations[playing], starts[playing], rows[playing])
         vecenv.send(actions)

@@ -22,10 +22,12 @@ from pufferlib.pytorch import NativeDtype, sample_logits
 from pufferlib.spaces import Box, Space
 from pufferlib.trainer import losses
 from pufferlib.trainer.batch import Batch, Minibatch
+from pufferlib.trainer.config import ResolvedTrainConfig
 from pufferlib.trainer.experience import Choice, Experience, Rows
 from pufferlib.trainer.finite import require_finite_actions
 from pufferlib.trainer.states import RecurrentStates, State
 from pufferlib.trainer.statistics import Statistics, Tally
+from pufferlib.vector import VecEnv
 
 
 class Clock:
@@ -47,7 +49,7 @@ class Trainer:
     """Everything that one training run consists of.
 
     Attributes:
-        config: a `TrainConfig` with its sizes resolved.
+        config: how to learn, with its sizes resolved.
         vecenv: the vectorized environments.
         policy: the module whose weights are trained and saved; never a compiled one.
         model: what is called: the policy, or its compiled form.
@@ -68,8 +70,8 @@ class Trainer:
         pending: between two batches, the rows that the next one begins with.
     """
 
-    config: Any
-    vecenv: Any
+    config: ResolvedTrainConfig
+    vecenv: VecEnv
     policy: nn.Module
     model: Callable[..., Any]
     optimizer: torch.optim.Optimizer
@@ -161,7 +163,7 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def make_experience(config: Any, vecenv: Any) -> Experience:
+def make_experience(config: ResolvedTrainConfig, vecenv: VecEnv) -> Experience:
     """The storage for one batch of `config`.
 
     Raises:
@@ -190,7 +192,7 @@ def receive(trainer: Trainer) -> Rows:
         trainer.needs_reset = False
     observations, rewards, terminals, truncations, infos, agents, masks = trainer.vecenv.recv()
     rows = Rows(
-        np.array(agents, np.int64),
+        np.array(agents),  # a copy: they are read-only, which torch.from_numpy warns of
         observations,
         rewards,
         terminals,

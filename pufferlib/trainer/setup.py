@@ -23,6 +23,7 @@ from pufferlib.trainer.config import (
     options_of,
     read_toml,
 )
+from pufferlib.vector import VecEnv
 
 
 def canonical_name(env_name: str) -> str:
@@ -66,7 +67,7 @@ def config_from_dict(values: Mapping[str, Any], source: str = "config") -> Confi
     return merge(default_config(values["env_name"]), values, source)
 
 
-def make_vecenv(config: Config, **changes: Any) -> Any:
+def make_vecenv(config: Config, **changes: Any) -> VecEnv:
     """The vectorized environments of `config`; `changes` go over its `vec` and `env` options.
 
     `changes` may hold options of `VecConfig` and `render_mode` or other options of the
@@ -120,7 +121,7 @@ def config_of_checkpoint(content: Mapping[str, Any], source: str, env_name: str)
 
 
 def policy_of_checkpoint(
-    content: Mapping[str, Any], source: str, config: Config, vecenv: Any
+    content: Mapping[str, Any], source: str, config: Config, vecenv: VecEnv
 ) -> torch.nn.Module:
     """The policy with the weights of a checkpoint.
 

@@ -116,7 +116,7 @@ def test_batches_smaller_than_the_pool_start_new_episodes(tmp_path, monkeypatch)
 
 def test_only_the_time_between_two_batches_can_be_gone_back_to(tmp_path):
     trainer = resumable.start("squared", tmp_path)
-    reason = "the checkpoint was written in the middle of a batch"
+    reason = "the checkpoint was not written between two batches"
     assert missing(trainer) == reason  # before the first
     clean_pufferl.evaluate(trainer)
     assert missing(trainer) == reason  # collected, not learnt from
