@@ -2,10 +2,14 @@
 # Turn a bare Debian 12 machine into a training machine, in steps that can be repeated at any time.
 #
 #   provisioning/provision.sh [--dry-run] [--only STEP] [--from STEP] [--config FILE]
+#   provisioning/provision.sh upgrade-driver [--no-reboot] [--dry-run]
 #   provisioning/provision.sh list
 #
 #   provisioning/provision.sh --dry-run     # what would change, with the differences of files
 #   provisioning/provision.sh               # do it; a second run changes nothing
+#
+# upgrade-driver brings the newest NVIDIA driver of the configured branch: it stops all containers,
+# upgrades, reboots, proves that the driver works and starts the containers again.
 #
 # STEP is a name such as 40-docker, or its beginning. What can be configured is explained in
 # provisioning/tank.conf. Needs root. Everything said here is also in the journal:
@@ -23,6 +27,8 @@ export DRY_RUN=0 CONFIG_FILE='' SYSROOT RUN_DIR
 PREFLIGHT=10-preflight
 ONLY=
 FROM=
+VERB=run
+REBOOT=1
 CHANGED=0
 
 usage_error() {
@@ -45,15 +51,23 @@ parse_arguments() {
             --only | --from | --config)
                 (($# > 1)) || usage_error "$1: expected a value"
                 case $1 in
-                    --only) ONLY=$(find_step "$2") ;;
-                    --from) FROM=$(find_step "$2") ;;
+                    --only) ONLY=$(find_step "$1" "$2") ;;
+                    --from) FROM=$(find_step "$1" "$2") ;;
                     --config) CONFIG_FILE=$(realpath "$2") ;;
                 esac
                 shift 2
                 ;;
+            --no-reboot)
+                REBOOT=0
+                shift
+                ;;
             list)
                 steps
                 exit 0
+                ;;
+            upgrade-driver | after-upgrade)
+                VERB=$1
+                shift
                 ;;
             *) usage_error "$1: unknown argument" ;;
         esac
@@ -65,11 +79,12 @@ steps() {
     for file in "$PROVISIONING"/steps/[0-9][0-9]-*.sh; do basename "$file" .sh; done
 }
 
-# The one step whose name begins with the argument.
+# find_step OPTION START: the one step whose name begins with START.
 find_step() {
     local found
-    mapfile -t found < <(steps | grep -F -- "$1" | awk -v start="$1" 'index($0, start) == 1')
-    ((${#found[@]} == 1)) || usage_error "$1: expected one of: $(steps | tr '\n' ' ')"
+    mapfile -t found < <(steps | awk -v start="$2" 'index($0, start) == 1')
+    ((${#found[@]} == 1)) || usage_error "$1: expected one step, got $2; the steps are: $(steps \
+        | paste -sd ' ' -)"
     printf '%s\n' "${found[0]}"
 }
 
@@ -123,21 +138,22 @@ become_the_only_run() {
     }
 }
 
-# Whether the arguments ask for a step. Preflight always comes first: it refuses before anything is
-# touched.
-is_wanted() {
-    [[ $1 != "$PREFLIGHT" ]] || return 0
-    [[ -z $ONLY || $1 == "$ONLY" ]] && [[ -z $FROM || ! $1 < $FROM ]]
+# Stops at the reboot, which it starts itself unless told otherwise.
+upgrade_driver() {
+    local status=0
+    call 30-nvidia-driver upgrade 9>&- || status=$?
+    ((status == 3)) || exit "$status"
+    if [[ $REBOOT == 1 ]]; then
+        say "rebooting; after it: journalctl -u tank-after-upgrade"
+        systemctl reboot
+    else
+        say "reboot this machine; the upgrade then finishes by itself"
+    fi
+    exit 3
 }
 
-main() {
+run_steps() {
     local step
-    parse_arguments "$@"
-    (($(id -u) == 0)) || fail "provisioning needs root" "sudo $0 $*"
-    load_configuration
-    become_the_only_run
-    RUN_DIR=$(mktemp -d)
-    trap 'rm -rf "$RUN_DIR"' EXIT
     for step in $(steps); do
         is_wanted "$step" || continue
         run_step "$step" 9>&-
@@ -151,4 +167,29 @@ main() {
     fi
 }
 
-main "$@"
+# Whether the arguments ask for a step. Preflight always comes first: it refuses before anything is
+# touched.
+is_wanted() {
+    [[ $1 != "$PREFLIGHT" ]] || return 0
+    [[ -z $ONLY || $1 == "$ONLY" ]] && [[ -z $FROM || ! $1 < $FROM ]]
+}
+
+main() {
+    parse_arguments "$@"
+    (($(id -u) == 0)) || fail "provisioning needs root" "sudo $0 $*"
+    load_configuration
+    become_the_only_run
+    RUN_DIR=$(mktemp -d)
+    trap 'rm -rf "$RUN_DIR"' EXIT
+    case $VERB in
+        run) run_steps ;;
+        upgrade-driver) upgrade_driver ;;
+        after-upgrade) call 30-nvidia-driver after_upgrade 9>&- ;;
+    esac
+}
+
+# One line: bash reads no further, should this file be replaced while it runs.
+{
+    main "$@"
+    exit
+}

@@ -10,6 +10,8 @@ source "$REPOSITORY/provisioning/lib/messages.sh"
 source "$REPOSITORY/provisioning/lib/changes.sh"
 source "$REPOSITORY/provisioning/lib/apt.sh"
 source "$REPOSITORY/provisioning/lib/facts.sh"
+source "$REPOSITORY/provisioning/lib/firewall.sh"
+source "$REPOSITORY/provisioning/lib/gpu.sh"
 
 # Names that a file of the configuration sets.
 configuration_names() { sed -n 's/^\([A-Z][A-Z0-9_]*\)=.*/\1/p' "$1"; }

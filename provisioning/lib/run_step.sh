@@ -18,6 +18,17 @@ STEP=$(basename "$1" .sh)
 # A step that says nothing about it is wanted on every machine.
 skip_reason() { :; }
 
+# Rows for verify.sh beyond "nothing to do"; each is one call of expect.
+check() { :; }
+
+# expect NAME DETAIL COMMAND...: one row of verify.sh, passed if COMMAND succeeds.
+expect() {
+    local name=$1 detail=$2 result=FAILED
+    shift 2
+    if "$@" >/dev/null 2>&1; then result=ok; fi
+    printf '%s\t%s\t%s\n' "$result" "$name" "$detail"
+}
+
 # By default: whether apply has nothing left to do.
 is_done() {
     local plan
@@ -27,4 +38,6 @@ is_done() {
 
 # shellcheck disable=SC1090
 source "$1"
+# A check goes on after a program that fails: that is what it tells.
+[[ $2 != check ]] || set +e
 "$2"

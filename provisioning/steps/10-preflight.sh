@@ -48,29 +48,22 @@ check_disk() {
             "free space, or give /var a larger file system"
 }
 
-# Whether the first of the configured mirrors answers, by apt itself: no other way knows its proxies.
+# The first of the configured mirrors must answer apt's own downloader, which alone knows its proxies.
 check_network() {
-    local address
-    # shellcheck disable=SC2016
-    address=$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | head -n 1)
+    local address target status=0
+    address=$(apt-get update --print-uris 2>/dev/null \
+        | awk -F"'" -v end="/dists/$DEBIAN_RELEASE/InRelease" 'index($2, end) {print $2}' \
+        | sed -n 1p)
     if [[ -z $address ]]; then
-        problem "apt has no package source" "name a Debian mirror in /etc/apt/sources.list"
+        problem "apt has no package source for $DEBIAN_RELEASE" \
+            "name a Debian mirror in /etc/apt/sources.list"
         return
     fi
-    ! reachable "$address" || return 0
-    problem "the package mirror $address does not answer" \
-        "check cable, name server (/etc/resolv.conf) and proxy (/etc/apt/apt.conf.d)"
-}
-
-# apt-helper is apt's own downloader: it uses the same proxies and certificates.
-reachable() {
-    local target
-    target=$(mktemp)
-    "${APT_HELPER:-/usr/lib/apt/apt-helper}" download-file \
-        "${1%/}/dists/$DEBIAN_RELEASE/Release" "$target" >/dev/null 2>&1
-    local status=$?
+    target=$(mktemp -u)
+    PATH=$PATH:/usr/lib/apt apt-helper download-file "$address" "$target" >/dev/null 2>&1 || status=$?
     rm -f "$target"
-    return "$status"
+    ((status == 0)) || problem "the package mirror does not answer: $address" \
+        "check cable, name server (/etc/resolv.conf) and proxy (/etc/apt/apt.conf.d)"
 }
 
 # Docker's networks must not hide one that this machine talks to.
@@ -120,9 +113,11 @@ check_driver_knob() {
 installs_driver() { [[ $DRIVER != none ]] && has_gpu; }
 
 check_secure_boot() {
+    local answer
     installs_driver && secure_boot || return 0
-    # A key that the firmware knows, and that dkms signs with.
-    mokutil --test-key "$SYSROOT/var/lib/dkms/mok.pub" 2>/dev/null | grep -q 'already enrolled' \
+    # A key that the firmware knows, and that dkms signs with. The exit status differs between versions.
+    answer=$(mokutil --test-key "$SYSROOT/var/lib/dkms/mok.pub" 2>/dev/null || true)
+    [[ $answer == *'already enrolled'* ]] \
         || problem "Secure Boot is on and no machine-owner key of dkms is enrolled: the kernel would refuse the NVIDIA module" \
             "switch Secure Boot off in the firmware, or: apt-get install dkms mokutil; dkms generate_mok; mokutil --import /var/lib/dkms/mok.pub; reboot and confirm"
 }
@@ -141,7 +136,7 @@ check_headers() {
 check_nouveau() {
     local users
     installs_driver || return 0
-    users=$(awk '$1 == "nouveau" {print $3}' "$SYSROOT/proc/modules" 2>/dev/null)
+    users=$(awk '$1 == "nouveau" {print $3}' "$SYSROOT/proc/modules" 2>/dev/null || true)
     ((${users:-0} == 0)) \
         || problem "the module nouveau drives this GPU and $users users hold it" \
             "printf 'blacklist nouveau\noptions nouveau modeset=0\n' >/etc/modprobe.d/tank-nouveau.conf; update-initramfs -u; reboot"
@@ -160,7 +155,7 @@ check_loaded_driver() {
 check_compute_capability() {
     local found needed
     needed=$(minimum_compute_capability)
-    found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -V | head -n 1)
+    found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -V | sed -n 1p) || return 0
     [[ $found =~ ^[0-9.]+$ ]] || return 0
     at_least "$found" "$needed" \
         || problem "a GPU has compute capability $found, the lock's CUDA needs $needed (Turing) or newer" \

@@ -22,6 +22,7 @@ FROM ${BASE_IMAGE}
 RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --no-install-recommends \
         ca-certificates dbus iproute2 kmod libpam-systemd openssh-server systemd-sysv udev >/dev/null \
     && rm -rf /var/lib/apt/lists/* \
+    && echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/test \
     && systemctl mask systemd-udevd.service systemd-udev-trigger.service systemd-modules-load.service
 COPY --from=repository /srv/repository /srv/repository
 COPY tank.conf /etc/tank/tank.conf
