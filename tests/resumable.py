@@ -151,7 +151,7 @@ def start(name, directory, **changes):
     policy = Default(vecenv.driver_env, 8)
     if has_memory:
         policy = LSTMWrapper(vecenv.driver_env, policy, 8, 8)
-    settings = {"device": "cpu", "bptt_horizon": 7, "total_timesteps": 2_000}
+    settings = {"device": "cpu", "bptt_horizon": 7, "total_timesteps": 2_000, "update_epochs": 1}
     config = TrainConfig(learning_rate=0.01, **(settings | changes))
     return clean_pufferl.create(config, vecenv, policy, run_dir=Path(directory) / name)
 
