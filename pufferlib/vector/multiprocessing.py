@@ -24,7 +24,7 @@ class Multiprocessing(VecEnv):
 
     Batches are views of the shared buffers unless `zero_copy=False` lets any workers that finished
     first make a batch, which is then gathered by a copy. Driver and workers wait by spinning for
-    50 microseconds, giving the core away at each turn, and then on a semaphore.
+    at most 100 microseconds, giving the core away at each turn, and then on a semaphore.
     """
 
     def __init__(

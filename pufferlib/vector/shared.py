@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -9,10 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from multiprocessing.synchronize import Semaphore
+from pathlib import Path
 from time import perf_counter
+
+import psutil
 
 from pufferlib.buffers import ALIGNMENT, Buffers, Layout
 from pufferlib.exceptions import APIUsageError
+from pufferlib.vector.sizes import CGROUP
 
 # Seconds that a waiting process looks again and again before it blocks, giving its core away
 # between any two looks. A block costs two context switches and, on a core that then idles, tens of
@@ -73,6 +78,9 @@ def create_block(nbytes: int) -> int:
     Raises:
         APIUsageError: there is not that much memory.
     """
+    # First, as the kernel would fill what there is before it noticed, or kill this process.
+    if nbytes > available_memory(CGROUP):
+        raise _no_memory(nbytes, "more than is free")
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("pufferlib", os.MFD_CLOEXEC)
     else:
@@ -84,12 +92,25 @@ def create_block(nbytes: int) -> int:
             os.posix_fallocate(fd, 0, nbytes)
     except OSError as error:
         os.close(fd)
-        raise APIUsageError(
-            f"the buffers need {nbytes:,} bytes of shared memory, which this machine or container "
-            f"does not have ({error.strerror}); use fewer environments or smaller observations, or "
-            "give the container more memory (docker run --memory)"
-        ) from error
+        raise _no_memory(nbytes, str(error.strerror)) from error
     return fd
+
+
+def available_memory(cgroup: Path) -> int:
+    """Bytes that this process may still use: the machine's, cut by the cgroup's limit (v2, v1)."""
+    available = int(psutil.virtual_memory().available)
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # none, or "max"
+            available = min(available, int((cgroup / name).read_text()))
+    return available
+
+
+def _no_memory(nbytes: int, reason: str) -> APIUsageError:
+    return APIUsageError(
+        f"the buffers need {nbytes:,} bytes of shared memory, which this machine or container does "
+        f"not have ({reason}); use fewer environments or smaller observations, or give the "
+        "container more memory (docker run --memory)"
+    )
 
 
 class SharedBlock:

@@ -1,0 +1,69 @@
+"""Waiting takes no processor time, and shared memory is there or is refused."""
+
+import functools
+import os
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import vector_toys as toys
+from fault_tools import ZEROS, parallel, workers
+
+from pufferlib.exceptions import APIUsageError
+from pufferlib.testing import require_equal, rollout
+from pufferlib.vector import shared
+
+
+def test_the_driver_sleeps_while_environments_are_slow():
+    creator = functools.partial(toys.make_emulated, toys.Slow, 0.2)
+    with parallel(creator) as vecenv:
+        vecenv.reset()
+        start, used = time.monotonic(), time.process_time()
+        vecenv.step(ZEROS)
+        assert time.monotonic() - start >= 0.4  # two environments for each worker
+        assert time.process_time() - used < 0.1
+
+
+def test_workers_sleep_while_nobody_asks():
+    with parallel(toys.make_draw) as vecenv:
+        vecenv.reset()
+        vecenv.step(ZEROS)
+        processes = [psutil.Process(pid) for pid in workers()]
+        before = [process.cpu_times() for process in processes]
+        time.sleep(0.5)
+        for process, start in zip(processes, before, strict=True):
+            end = process.cpu_times()
+            assert end.user + end.system - start.user - start.system < 0.1
+
+
+def test_memory_on_systems_without_memfd(monkeypatch):
+    expected = rollout(toys.make(toys.make_draw, "serial"), 20)
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    with parallel(toys.make_draw) as vecenv:
+        require_equal(expected, rollout(vecenv, 20))
+
+
+def test_memory_that_is_not_there_is_an_error_before_any_is_taken():
+    message = r"the buffers need 1,125,899,906,842,624 bytes .*\(more than is free\); use fewer"
+    with toys.time_limit(5), pytest.raises(APIUsageError, match=message):
+        shared.create_block(1 << 50)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("memory.max", "1000\n", 1000),
+        ("memory.max", "max\n", 5000),
+        ("memory/memory.limit_in_bytes", "2000\n", 2000),
+        ("memory/memory.limit_in_bytes", f"{1 << 62}\n", 5000),
+        ("memory.max", "9000\n", 5000),
+    ],
+)
+def test_available_memory_heeds_the_cgroup(name, text, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    assert shared.available_memory(tmp_path) == expected
