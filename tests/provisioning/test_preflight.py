@@ -1,6 +1,11 @@
 """Preflight refuses what cannot work, with the remedy, before anything is touched."""
 
+import re
+
 import pytest
+from machine import PROVISIONING
+
+from pufferlib import lock
 
 
 def sysroot(machine):
@@ -117,6 +122,20 @@ def test_driver_branch_below_the_lock_names_both(machine):
     machine.configure(DRIVER_BRANCH=570)
     expected = "- DRIVER_BRANCH=570 is older than the lock's CUDA needs (580)"
     assert expected in refused(machine)
+
+
+def test_shipped_driver_branch_runs_the_locked_cuda():
+    """tests/platform/test_cuda_lock.py ties MIN_DRIVER to the CUDA of the locked torch."""
+    text = (PROVISIONING / "tank.conf").read_text()
+    assert int(re.search(r"^DRIVER_BRANCH=(\d+)$", text, re.M)[1]) >= lock.MIN_DRIVER
+    assert re.search(r"^DRIVER=(\w+)$", text, re.M)[1] == "vendor"
+
+
+def test_numbers_of_the_lock_are_read(machine):
+    """The scripts read lock.py as text: it must keep the form that they expect."""
+    script = machine.script('echo "$(minimum_driver) $(minimum_compute_capability)"')
+    major, minor = lock.MIN_COMPUTE_CAPABILITY
+    assert machine.step(script).stdout == f"{lock.MIN_DRIVER} {major}.{minor}\n"
 
 
 def test_driver_of_debian_is_too_old_for_the_lock(machine):
