@@ -65,7 +65,7 @@ def kinds_and_backends():
         yield pytest.param(kind, backend, marks=pytest.mark.slow if is_slow else ())
 
 
-@pytest.mark.parametrize(("kind", "backend"), kinds_and_backends())
+@pytest.mark.parametrize(("kind", "backend"), list(kinds_and_backends()))
 def test_trajectories_are_bit_equal_on_every_backend(kind, backend):
     with toys.make(toys.KINDS[kind], backend) as vecenv:
         require_equal(on_serial(kind), rollout(vecenv, 40, seed=3))
