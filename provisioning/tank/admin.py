@@ -154,9 +154,7 @@ def close(arguments: argparse.Namespace) -> None:
 
 
 def _running() -> list[str]:
-    names = docker(
-        "ps", "--filter", "label=io.puffertank.user", "--format", "{{.Names}}"
-    )
+    names = docker("ps", "--filter", "label=io.puffertank.user", "--format", "{{.Names}}")
     return names.split()
 
 

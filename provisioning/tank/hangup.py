@@ -14,10 +14,12 @@ VARIABLE = "TANK_SESSION"
 PROC = Path("/proc")
 
 
-def processes(session: str, uid: int) -> list[int]:
-    """Pids, as this machine sees them, of the session's processes: marked, and of its leader's sid.
+def processes(session: str, uid: int, sid: int | None = None) -> list[int]:
+    """Pids, as this machine sees them, of the session's marked processes that share a session id.
 
-    Only processes of `uid` count, whatever they claim in their environment.
+    The first of them is its leader's pid. Only processes of `uid` count, whatever they claim in
+    their environment. Without `sid`, the session id is that of the oldest leader; give it when the
+    leader may have ended, since what it detached carries the mark too.
     """
     mark = f"{VARIABLE}={session}".encode()
     marked = []
@@ -25,11 +27,10 @@ def processes(session: str, uid: int) -> list[int]:
         if directory.name.isdigit() and _is_marked(directory, mark, uid):
             with contextlib.suppress(OSError):
                 marked.append((int(directory.name), *_stat(directory)))
-    leaders = [(started, pid) for pid, sid, started in marked if pid == sid]
-    if not leaders:
-        return []
-    first = min(leaders)[1]
-    return [pid for pid, sid, _ in marked if sid == first]
+    if sid is None:
+        leaders = [(started, pid) for pid, own, started in marked if pid == own]
+        sid = min(leaders)[1] if leaders else None
+    return sorted((pid for pid, own, _ in marked if own == sid), key=lambda pid: pid != sid)
 
 
 def _is_marked(directory: Path, mark: bytes, uid: int) -> bool:
@@ -47,11 +48,13 @@ def _stat(directory: Path) -> tuple[int, int]:
     return int(fields[3]), int(fields[19])
 
 
-def hang_up(session: str, uid: int) -> None:
-    """SIGHUP and, for what is stopped, SIGCONT."""
-    for pid in processes(session, uid):
+def hang_up(session: str, uid: int, sid: int | None = None) -> int | None:
+    """SIGHUP and, for what is stopped, SIGCONT; returns the session id for another call."""
+    found = processes(session, uid, sid)
+    for pid in found:
         for number in (signal.SIGHUP, signal.SIGCONT):
             _send(pid, session, uid, number)
+    return found[0] if sid is None and found else sid
 
 
 def _send(pid: int, session: str, uid: int, number: int) -> None:

@@ -10,8 +10,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from tank import audit, containers, store, users
+from tank import audit, containers, store
 from tank.errors import TankError
+from tank.members import is_member
 from tank.store import USER_NAME
 
 NAMESPACES = Path("/run/netns")
@@ -28,10 +29,10 @@ def attach(name: str) -> None:
         container = containers.choose(state, name, None)
         pid = containers.ensure_running(name, container, state).pid
     except TankError:
-        _detach(name)
+        detach(name)
         raise
     if not _is_attached(name, pid):
-        _detach(name)
+        detach(name)
         _ip("attach", name, str(pid))
 
 
@@ -43,8 +44,8 @@ def _is_attached(name: str, pid: int) -> bool:
         return False
 
 
-def _detach(name: str) -> None:
-    """Without a name, pam_usernet makes an empty network."""
+def detach(name: str) -> None:
+    """Unbind the name; pam_usernet then makes an empty network for it."""
     if (NAMESPACES / name).exists():
         _ip("delete", name)
 
@@ -67,7 +68,7 @@ def main() -> int:
     if os.environ.get("PAM_TYPE") != "open_session" or not USER_NAME.fullmatch(name):
         return 0
     try:
-        if users.is_member(name):
+        if is_member(name):
             attach(name)
     except (TankError, KeyError, subprocess.TimeoutExpired, OSError) as error:
         audit.record("network", user=name, error=str(error))

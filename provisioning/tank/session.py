@@ -16,8 +16,9 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
-from tank import audit, cli, containers, hangup, relay, store, users
+from tank import audit, cli, containers, hangup, relay, store
 from tank.errors import UNAVAILABLE, USAGE, TankError
+from tank.members import GROUP, is_member
 from tank.store import CONTAINER_NAME, USER_NAME, State
 
 COMMAND = "TANK_COMMAND"  # ":" and the command; absent for a shell
@@ -29,6 +30,7 @@ LONGEST_VALUE = 4096
 # sshd asks for this path of the machine; the image has the same program at the same place.
 SFTP = "/usr/lib/openssh/sftp-server"
 HOST_VERBS = frozenset(cli.USER_VERBS)
+VERB = re.compile(r"tank +([A-Za-z0-9_-]+)")
 WORDS = re.compile(r"tank( +[A-Za-z0-9._:/@=+-]+)* *")
 HUNG_UP = 128 + signal.SIGHUP
 
@@ -59,8 +61,8 @@ def caller(environment: dict[str, str]) -> str:
         name = pwd.getpwuid(int(number)).pw_name
     except (KeyError, OverflowError):
         raise TankError(f"expected a user of this machine, got uid {number}") from None
-    if not USER_NAME.fullmatch(name) or not users.is_member(name):
-        raise TankError(f"expected a member of the group {users.GROUP}, got {name!r}")
+    if not USER_NAME.fullmatch(name) or not is_member(name):
+        raise TankError(f"expected a member of the group {GROUP}, got {name!r}")
     return name
 
 
@@ -94,9 +96,10 @@ def host_verb(command: str | None) -> list[str] | None:
     Raises:
         TankError: a verb of the machine with anything but plain words after it.
     """
-    words = (command or "").split()
-    if len(words) < 2 or words[0] != "tank" or words[1] not in HOST_VERBS:
+    verb = VERB.match(command or "")
+    if verb is None or verb[1] not in HOST_VERBS:
         return None
+    words = (command or "").split()
     if not WORDS.fullmatch(command or ""):
         raise TankError(
             "expected plain words after 'tank', got characters for a shell",
@@ -159,11 +162,11 @@ def attach(line: list[str], request: Request) -> int:
         signal.signal(number, signal.SIG_IGN)  # typed for the container before its terminal is raw
     child = subprocess.Popen(line, restore_signals=True, preexec_fn=_usual_signals)
     if wait_for_end(child.pid, reader):
-        hangup.hang_up(request.id, request.uid)
+        sid = hangup.hang_up(request.id, request.uid)
         child.kill()
         child.wait()
         time.sleep(0.5)  # what the engine was just about to start
-        hangup.hang_up(request.id, request.uid)
+        hangup.hang_up(request.id, request.uid, sid)
         return HUNG_UP
     status = child.wait()
     return status if status >= 0 else 128 - status

@@ -1,6 +1,5 @@
 """Accounts of the machine that live in containers."""
 
-import grp
 import os
 import pwd
 import shutil
@@ -9,11 +8,11 @@ import tarfile
 import time
 from pathlib import Path
 
-from tank import audit, containers, engine, gpus, store
+from tank import audit, containers, engine, gpus, network, store
 from tank.errors import TankError
+from tank.members import GROUP
 from tank.store import MAIN, USER_NAME, Container, Quota, State, User
 
-GROUP = "tank"
 LOGIN_SHELL = "/usr/local/bin/tank-login"
 ARCHIVE = Path("/var/lib/tank/archive")
 # A user manager of systemd would run what it finds in the home, on the machine itself.
@@ -140,16 +139,7 @@ def _end_processes(name: str) -> None:
 def _remove_traces(name: str, user: User) -> None:
     (NO_MANAGER / str(user.uid)).unlink(missing_ok=True)
     shutil.rmtree(store.RUN / name, ignore_errors=True)
-    subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-
-def is_member(name: str) -> bool:
-    """Whether the account is in the group whose login is a container."""
-    try:
-        group = grp.getgrnam(GROUP)
-    except KeyError:
-        return False
-    return name in group.gr_mem or pwd.getpwnam(name).pw_gid == group.gr_gid
+    network.detach(name)
 
 
 def key_lines(text: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from machine import Machine
+from tank_machine import site  # noqa: F401  (fixture)
 
 
 @pytest.fixture
