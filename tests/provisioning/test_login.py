@@ -28,8 +28,8 @@ ADA = {"SUDO_UID": "1000"}
 # What a client can send: no NUL, which ends a string of the kernel's.
 TEXT = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=80)
 # Names that the kernel, the loader, shells, Python, sudo and docker listen to.
-HOSTILE = """LD_PRELOAD LD_LIBRARY_PATH PATH BASH_ENV ENV IFS PS4 SHELLOPTS PYTHONPATH DOCKER_HOST
-PYTHONSTARTUP DOCKER_CONFIG HOME USER SUDO_USER SUDO_COMMAND TANK_SESSION BASH_FUNC_exec%% LC_ALL TERM
+HOSTILE = """LD_PRELOAD LD_LIBRARY_PATH PATH BASH_ENV ENV IFS PS4 SHELLOPTS PYTHONPATH
+DOCKER_HOST DOCKER_CONFIG HOME USER SUDO_USER SUDO_COMMAND TANK_SESSION BASH_FUNC_exec%% TERM
 TANK SSH_AUTH_SOCK SSH_CONNECTION X=--privileged --env"""
 HOSTILE_NAMES = st.sampled_from(HOSTILE.split())
 KEPT = {"TERM", "COLORTERM", "SSH_CONNECTION", "SSH_CLIENT", "TANK", "TANK_SESSION"}
