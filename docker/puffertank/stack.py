@@ -78,6 +78,9 @@ class Stack:
     ) -> None:
         """Build a stage, and before it those parents that are missing or of another lock.
 
+        One after the other: with its parent always named as an image, a stage has the same key in
+        the engine's cache whether the parent was just built or was there before.
+
         Args:
             stage: A target of the bake file.
             envs: Environments of stage 2, separated by commas; empty: what the bake file says.
@@ -87,22 +90,15 @@ class Stack:
         """
         chain = self.stages[: self.stages.index(stage) + 1]
         first = 0 if parents else self._first_to_build(chain, envs)
-        overrides = list(settings)
-        if first:
-            reused = f"docker-image://{self.image(chain[first - 1])}"
-            overrides.insert(0, f"{chain[first]}.contexts.parent={reused}")
-        flags = [word for setting in overrides for word in ("--set", setting)]
-        command = (
-            "docker",
-            "buildx",
-            "bake",
-            "--file",
-            BAKE_FILE,
-            "--load",
-            *flags,
-            *chain[first:],
-        )
-        self.run(*command, variables=self._variables(envs, version))
+        variables = self._variables(envs, version)
+        for index, target in enumerate(chain[first:], first):
+            overrides = list(settings)
+            if index:
+                parent = f"docker-image://{self.image(chain[index - 1])}"
+                overrides.insert(0, f"{target}.contexts.parent={parent}")
+            flags = [word for setting in overrides for word in ("--set", setting)]
+            bake = ("docker", "buildx", "bake", "--file", BAKE_FILE, "--load")
+            self.run(*bake, *flags, target, variables=variables)
 
     def ensure(self, stage: str) -> str:
         """The name of a stage's image, which is built if it is missing."""

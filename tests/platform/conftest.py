@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from box import box, box_image, make_box  # noqa: F401  (fixtures)
-from engine_tools import bake, command, copy_checkout, engine_answers
+from engine_tools import bake_stages, command, copy_checkout, engine_answers
 
 
 def needs_images(item):
@@ -40,7 +40,7 @@ def building(request, checkout):
         yield None
         return
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(bake, checkout)
+        yield pool.submit(bake_stages, checkout)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 VERSION = re.search(r'^__version__ = "(.+)"', (ROOT / "pufferlib/__init__.py").read_text(), re.M)[1]
+STAGES = ("base", "deps", "tank")
 BASE_IMAGE = "puffertank-test/debian:bookworm"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -87,7 +88,7 @@ def copy_checkout(target):
 
 @dataclass
 class Build:
-    """One run of buildx bake."""
+    """What buildx bake printed; its steps are numbered by target."""
 
     log: str
     seconds: float
@@ -114,8 +115,22 @@ def bake_settings(variant="cpu"):
     return [word for setting in settings for word in ("--set", setting)]
 
 
-def bake(checkout, *targets, settings=(), timeout=900, **variables):
-    """Build the shipped Dockerfiles, unchanged, on the Debian that engine.sh made."""
+def bake_stages(checkout, image="puffertank/{}:cpu", **options):
+    """Build the three stages one after the other, as `invoke build` does, under these names."""
+    logs, seconds, parent = [], 0.0, None
+    for stage in STAGES:
+        settings = [f"{stage}.tags={image.format(stage)}"]
+        if parent:
+            settings.append(f"{stage}.contexts.parent=docker-image://{parent}")
+        built = bake(checkout, stage, settings=settings, **options)
+        logs.append(built.log)
+        seconds += built.seconds
+        parent = image.format(stage)
+    return Build("\n".join(logs), seconds)
+
+
+def bake(checkout, target, settings=(), timeout=900, **variables):
+    """Build a shipped Dockerfile, unchanged, on the Debian that engine.sh made."""
     options = [word for setting in settings for word in ("--set", setting)]
     options += bake_settings(variables.get("TORCH_VARIANT", "cpu"))
     variables = {
@@ -129,7 +144,8 @@ def bake(checkout, *targets, settings=(), timeout=900, **variables):
     started = time.monotonic()
     done = command(
         "docker", "buildx", "bake", "-f", "docker/bake.json", "--progress", "plain", "--load",
-        *options, *targets,
+        *options, target,
         cwd=checkout, env={**os.environ, **variables}, timeout=timeout,
     )  # fmt: skip
-    return Build(done.stdout + done.stderr, time.monotonic() - started)
+    log = re.sub("^#", f"{target}#", done.stdout + done.stderr, flags=re.MULTILINE)
+    return Build(log, time.monotonic() - started)

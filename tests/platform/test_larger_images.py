@@ -9,14 +9,13 @@ import json
 import re
 
 import pytest
-from engine_tools import ROOT, bake, command
+from engine_tools import ROOT, STAGES, bake, bake_stages, command
 
 from pufferlib import lock
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 
 GIGABYTE = 10**9
-STAGES = ("base", "deps", "tank")
 KINDS = {
     # name: variant, ENVS, most GB of the tank
     "cuda": ("cuda", "nethack", 6.5),
@@ -51,8 +50,8 @@ def kind(request, checkout):
     """Build the three stages of a kind; they are removed afterwards, the cache stays."""
     variant, envs, _ = KINDS[request.param]
     names = [image(stage, request.param) for stage in STAGES]
-    tags = [f"{stage}.tags={name}" for stage, name in zip(STAGES, names, strict=True)]
-    built = bake(checkout, settings=tags, timeout=3600, TORCH_VARIANT=variant, ENVS=envs)
+    name = image("{}", request.param)
+    built = bake_stages(checkout, name, timeout=3600, TORCH_VARIANT=variant, ENVS=envs)
     assert re.findall(r".*(?:WARNING|\bW: ).*", built.log) == []
     print(f"\n{request.param}: built in {built.seconds:.0f} s")
     yield request.param

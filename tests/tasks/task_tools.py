@@ -20,6 +20,11 @@ LOCK = lock_hash(ROOT)
 VERSION = pufferlib.__version__
 CPU = ["puffertank/base:cpu", "puffertank/deps:cpu", "puffertank/tank:cpu"]
 BAKE = ["docker", "buildx", "bake", "--file", "docker/bake.json", "--load"]
+BUILDS = [
+    [*BAKE, "base"],
+    [*BAKE, "--set", "deps.contexts.parent=docker-image://puffertank/base:cpu", "deps"],
+    [*BAKE, "--set", "tank.contexts.parent=docker-image://puffertank/deps:cpu", "tank"],
+]
 
 
 def load_tasks():

@@ -2,9 +2,11 @@
 
 import pytest
 from puffertank import engine, stack
-from task_tools import BAKE, CPU, LOCK, ROOT, VERSION, run
+from task_tools import BAKE, BUILDS, CPU, LOCK, ROOT, VERSION, run
 
 from pufferlib.commands import machine as machine_facts
+
+BASE, DEPS, TANK = BUILDS
 
 
 def test_stages_come_from_the_bake_file():
@@ -15,7 +17,7 @@ def test_stages_come_from_the_bake_file():
 
 def test_stage3_on_a_fresh_clone_builds_all(machine, capsys):
     run("build-stage3")
-    assert machine.commands == [[*BAKE, "base", "deps", "tank"]]
+    assert machine.commands == [BASE, DEPS, TANK]
     expected = {
         "TORCH_VARIANT": "cpu",
         "VERSION": VERSION,
@@ -31,38 +33,29 @@ def test_stage3_on_a_fresh_clone_builds_all(machine, capsys):
 
 
 @pytest.mark.parametrize(
-    ("task", "present", "words"),
+    ("task", "present", "commands"),
     [
-        ("build-stage1", [], ["base"]),
-        ("build-stage1", CPU, ["base"]),
-        ("build-stage2", [], ["base", "deps"]),
-        (
-            *("build-stage2", CPU[:1]),
-            ["--set", "deps.contexts.parent=docker-image://puffertank/base:cpu", "deps"],
-        ),
-        (
-            *("build-stage3", CPU[:1]),
-            ["--set", "deps.contexts.parent=docker-image://puffertank/base:cpu", "deps", "tank"],
-        ),
-        (
-            *("build-stage3", CPU),
-            ["--set", "tank.contexts.parent=docker-image://puffertank/deps:cpu", "tank"],
-        ),
-        ("build-stage3", CPU[1:], ["base", "deps", "tank"]),
-        ("build", CPU, ["base", "deps", "tank"]),
+        ("build-stage1", [], [BASE]),
+        ("build-stage1", CPU, [BASE]),
+        ("build-stage2", [], [BASE, DEPS]),
+        ("build-stage2", CPU[:1], [DEPS]),
+        ("build-stage3", CPU[:1], [DEPS, TANK]),
+        ("build-stage3", CPU, [TANK]),
+        ("build-stage3", CPU[1:], [BASE, DEPS, TANK]),
+        ("build", CPU, [BASE, DEPS, TANK]),
     ],
 )
-def test_only_missing_parents_are_built(machine, task, present, words):
+def test_only_missing_parents_are_built(machine, task, present, commands):
     machine.has(*present)
     run(task, "--cpu")
-    assert machine.commands == [[*BAKE, *words]]
+    assert machine.commands == commands
 
 
 def test_parents_of_another_lock_are_built_again(machine, capsys):
     machine.has(CPU[0])
     machine.has(*CPU[1:], lock="ffffffffffff")
     run("build-stage3", "--cpu")
-    assert machine.commands[0][-2:] == ["deps", "tank"]
+    assert machine.commands == [DEPS, TANK]
     assert f"is of lock ffffffffffff, this checkout has {LOCK}" in capsys.readouterr().out
 
 
@@ -70,10 +63,10 @@ def test_environments_decide_about_stage2(machine, capsys):
     machine.has(CPU[0])
     machine.has(*CPU[1:], **{"io.puffertank.envs": "nethack"})
     run("build-stage3", "--cpu", "--envs", "nethack")
-    assert machine.commands[-1][-1:] == ["tank"]
+    assert machine.commands == [TANK]
     assert machine.variables["ENVS"] == "nethack"
     run("build-stage3", "--cpu", "--envs", "nethack,mpe")
-    assert machine.commands[-1][-2:] == ["deps", "tank"]
+    assert machine.commands == [TANK, DEPS, TANK]
     assert "is for ENVS=nethack, not nethack,mpe" in capsys.readouterr().out
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from puffertank import release
-from task_tools import BAKE, CPU, ROOT, VERSION, run
+from task_tools import BUILDS, CPU, ROOT, VERSION, run
 
 LOG = (
     "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- A thing.\n\n"
@@ -33,7 +33,7 @@ def test_release(machine, releasable):
         ["git", "commit", "--message", "Release 0.2.0", "--", *files],
         ["git", "tag", "--annotate", "--message", "Release 0.2.0", "v0.2.0"],
         ["python", "-m", "build", "--outdir", "dist/0.2.0"],
-        [*BAKE, "base", "deps", "tank"],
+        *BUILDS,
         *(["docker", "tag", name, f"{name.removesuffix('cpu')}0.2.0-cpu"] for name in CPU),
     ]
     assert machine.variables.get("VERSION") is None, "the last command is no build"

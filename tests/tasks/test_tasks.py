@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from task_tools import BAKE, CPU, ROOT, collection, run
+from task_tools import BUILDS, CPU, ROOT, collection, run
 
 TASKS = (
     "build-stage1 build-stage2 build-stage3 build push pull save load run shell test lint docs "
@@ -81,7 +81,7 @@ def test_files_that_tasks_name_are_there():
 
 def test_run_builds_what_is_missing(machine):
     run("run", "puffer envs", "--cpu")
-    assert machine.commands == [[*BAKE, "base", "deps", "tank"], [*TANK, "puffer", "envs"]]
+    assert machine.commands == [*BUILDS, [*TANK, "puffer", "envs"]]
 
 
 def test_clean_keeps_runs_and_sources(machine):
