@@ -109,6 +109,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "CONFIGURATION", tmp_path / "users.json")
     monkeypatch.setattr(store, "STATE", tmp_path / "state" / "state.json")
     monkeypatch.setattr(store, "RUN", tmp_path / "run")
+    monkeypatch.setattr(store, "VERBS", tmp_path / "verbs")
     monkeypatch.setattr(users, "ARCHIVE", tmp_path / "archive")
     monkeypatch.setattr(users, "NO_MANAGER", tmp_path / "uids")
     monkeypatch.setattr(users, "_run", _account_programs(made))

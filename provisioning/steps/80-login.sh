@@ -13,9 +13,21 @@ apply() {
         || change "allow tank-login as a login shell" add-shell /usr/local/bin/tank-login
     check_sudoers
     write_file /etc/sudoers.d/tank 0440 <"$LOGIN/sudoers"
-    write_file /etc/systemd/system/user@.service.d/tank.conf 0644 <"$LOGIN/user-manager.conf"
+    write_file /usr/local/lib/tank/tank-verbs 0755 <"$LOGIN/tank-verbs"
+    write_units
+    enable_unit tank-verbs.socket
     write_file /etc/pam.d/sshd 0644 <"$LOGIN/pam-sshd"
     configure_sshd
+}
+
+write_units() {
+    local name path changed=0
+    for name in tank-verbs.socket tank-verbs@.service user@.service.d/tank.conf; do
+        path=/etc/systemd/system/$name
+        has_content "$path" 0644 <"$LOGIN/units/$name" || changed=1
+        write_file "$path" 0644 <"$LOGIN/units/$name"
+    done
+    ((changed == 0)) || change "let systemd read its units again" systemctl daemon-reload
 }
 
 # A mistake in sudoers would lock administrators out of sudo.

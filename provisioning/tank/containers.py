@@ -11,7 +11,9 @@ from tank.engine import SLOW, docker
 from tank.errors import UNAVAILABLE, TankError
 from tank.store import Container, State, User
 
-MOUNTED = "/run/tank"  # where a container sees store.RUN / USER
+# Where a container sees store.RUN / USER, and store.VERBS.
+MOUNTED = "/run/tank"
+MOUNTED_VERBS = "/run/tank-verbs"
 MOST_FILES = 1048576
 
 
@@ -64,6 +66,7 @@ def flags(user: str, container: str, state: State) -> list[str]:
         "--mount", f"type=bind,src={names}/passwd,dst=/etc/passwd,readonly",
         "--mount", f"type=bind,src={names}/group,dst=/etc/group,readonly",
         "--mount", f"type=bind,src={store.RUN}/{user},dst={MOUNTED},readonly",
+        "--mount", f"type=bind,src={store.VERBS},dst={MOUNTED_VERBS},readonly",
         "--workdir", account.home,
         "--env", f"HOME={account.home}",
         "--env", f"USER={user}",
@@ -111,6 +114,7 @@ def _ensure_network(user: str) -> None:
 
 def ensure_run_directory(user: str, account: User) -> None:
     """Where sockets go that a session shares with the container. /run is empty after a reboot."""
+    store.VERBS.mkdir(mode=0o755, parents=True, exist_ok=True)
     directory = store.RUN / user
     sessions = directory / "sessions"
     sessions.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from tank.errors import TankError
 CONFIGURATION = Path("/etc/tank/users.json")
 STATE = Path("/var/lib/tank/state.json")
 RUN = Path("/run/tank/users")
+VERBS = Path("/run/tank/verbs")  # where the socket of verbs.py is
 
 USER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 CONTAINER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")

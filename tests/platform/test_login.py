@@ -379,8 +379,12 @@ def test_the_machines_verbs_have_a_fixed_grammar(ada, line):
     assert "bob" not in done.stdout
 
 
-def test_the_images_own_tank_is_reached(ada):
+def test_the_images_own_tank_and_the_machines_verbs_inside(ada):
     assert "tank clone [DIR]" in ada.ssh("tank help").stdout
+    assert "main *" in ada.ssh("bash -c 'tank ls'").stdout
+    done = ada.ssh("bash -c 'tank rm main'", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "main is the container that ssh enters" in done.stderr
 
 
 def test_a_stopped_container_starts_again(server, ada):

@@ -2,10 +2,13 @@
 
 import itertools
 import json
+import pwd
+import socket
 import tarfile
+from types import SimpleNamespace
 
 import pytest
-from tank import gpus, store
+from tank import gpus, store, verbs
 from tank.errors import TankError
 from tank_machine import IMAGE, LABELS, PUFFERTANK, refused
 
@@ -45,6 +48,7 @@ def test_flags_of_a_users_container(site):
             f"type=bind,src={names}/passwd,dst=/etc/passwd,readonly",
             f"type=bind,src={names}/group,dst=/etc/group,readonly",
             f"type=bind,src={site.directory}/run/ada,dst=/run/tank,readonly",
+            f"type=bind,src={site.directory}/verbs,dst=/run/tank-verbs,readonly",
         ],
         "--workdir": [home],
         "--env": [
@@ -319,3 +323,42 @@ def test_the_configuration_is_what_new_users_get(site):
     flags = flags_of(site.created()[0])
     assert (flags["--cpus"], flags["--memory"], flags["--pids-limit"]) == (["2"], ["4g"], ["99"])
     assert site.docker["containers"]["tank.ada.main"]["image"] == "lab"
+
+
+def ask(request):
+    """The answer of the socket to raw bytes of the user's who runs the tests."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(request)
+        ours.shutdown(socket.SHUT_WR)
+        return verbs.answer(theirs)
+
+
+@pytest.fixture
+def as_ada(site, monkeypatch):
+    """Who connects is Ada."""
+    site.add("ada")
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="ada"))
+    monkeypatch.setattr(verbs, "is_member", lambda name: name == "ada")
+    return site
+
+
+def test_verbs_from_inside_a_container(as_ada):
+    assert ask(b"default\0") == (0, "main\n")
+    status, shown = ask(b"ls\0")
+    assert (status, shown.splitlines()[1].split()[:2]) == (0, ["ada", "main"])
+    assert ask(b"ls\0--help\0")[0] == 0
+    assert ask(b"user\0list\0")[0] == 2
+    assert ask(b"ls\0--user\0bob\0")[0] == 2
+    assert "works over ssh" in ask(b"enter\0")[1]
+
+
+@pytest.mark.parametrize("request_", [b"", b"ls", b"\xff\0", b"x" * 5000 + b"\0", b"\0\0\0"])
+def test_requests_that_make_no_sense(as_ada, request_):
+    status, shown = ask(request_)
+    assert status == 2
+    assert shown.startswith("tank: ")
+
+
+def test_the_kernel_says_who_connects(site):
+    assert ask(b"ls\0")[0] == 1  # nobody's uid, or that of a user who is not in the group
