@@ -50,10 +50,11 @@ check_disk() {
 
 # The first of the configured mirrors must answer apt's own downloader, which alone knows its proxies.
 check_network() {
-    local address target status=0
-    address=$(apt-get update --print-uris 2>/dev/null \
-        | awk -F"'" -v end="/dists/$DEBIAN_RELEASE/InRelease" 'index($2, end) {print $2}' \
-        | sed -n 1p)
+    local uris address target status=0
+    # Sources that apt refuses to read are explained by the step that needs them, or mended there.
+    uris=$(apt-get update --print-uris 2>/dev/null) || return 0
+    address=$(awk -F"'" -v end="/dists/$DEBIAN_RELEASE/InRelease" 'index($2, end) {print $2}' \
+        <<<"$uris" | sed -n 1p)
     if [[ -z $address ]]; then
         problem "apt has no package source for $DEBIAN_RELEASE" \
             "name a Debian mirror in /etc/apt/sources.list"

@@ -4,6 +4,8 @@ The fixtures are known to every test in this directory (conftest.py imports them
 
 - `box`: a fresh server for this module, nothing provisioned
 - `make_box`: makes more of them, removed after the module
+- `first_run`: one that was provisioned, for the whole session: look, but change nothing
+- `provisioned_image`: what `make_box` starts servers from that are provisioned already
 """
 
 import os
@@ -12,9 +14,10 @@ import subprocess
 from dataclasses import dataclass
 
 import pytest
-from engine_tools import BASE_IMAGE, ROOT, command, wait_for
+from engine_tools import BASE_IMAGE, ROOT, command, copy_checkout, wait_for
 
 IMAGE = "puffertank-test/box:bare"
+PROVISIONED = "puffertank-test/box:provisioned"
 CHECKOUT = "/opt/puffertank"
 FILES = ROOT / "tests/platform/box"
 
@@ -91,18 +94,25 @@ class Box:
         command("docker", "rm", "-f", "-v", self.name, check=False)
 
 
-def start(image, name=None):
-    """Boot a container of `image` as a server."""
-    options = ["--name", name] if name else []
+def start(image, checkout):
+    """Boot a container of `image` as a server that has the checkout."""
     done = command(
         "docker", "run", "-d", "--privileged", "--tmpfs", "/run", "--tmpfs", "/tmp:exec",
         "--hostname", "tank-1", "-v", "/var/lib/docker", "-v", "/var/lib/containerd",
         "-v", "puffertank-test-apt:/var/cache/apt/archives",
-        "-v", f"{ROOT}:{CHECKOUT}:ro", *options, image,
+        "-v", f"{checkout}:{CHECKOUT}:ro", image,
     )  # fmt: skip
     box = Box(done.stdout.strip()[:12])
     box.wait()
     return box
+
+
+@dataclass
+class FirstRun:
+    """A bare server and what provision.sh said on it."""
+
+    box: Box
+    said: str
 
 
 @pytest.fixture(scope="session")
@@ -118,18 +128,39 @@ def box_image(engine):
     return IMAGE
 
 
+@pytest.fixture(scope="session")
+def box_checkout(tmp_path_factory):
+    """A copy of this working tree, which may be worked on while the tests run."""
+    return copy_checkout(tmp_path_factory.mktemp("box"))
+
+
+@pytest.fixture(scope="session")
+def first_run(box_image, box_checkout):
+    """A bare server after the first run of provision.sh."""
+    box = start(IMAGE, box_checkout)
+    yield FirstRun(box, box.provision().stdout)
+    box.remove()
+
+
+@pytest.fixture(scope="session")
+def provisioned_image(first_run):
+    """The image of that server; containers and images of its own engine are not in it."""
+    command("docker", "commit", first_run.box.name, PROVISIONED)
+    yield PROVISIONED
+    command("docker", "image", "rm", "-f", PROVISIONED, check=False)
+
+
 @pytest.fixture(scope="module")
-def make_box(box_image):
+def make_box(box_image, box_checkout):
     """A function that boots one more server; all are removed after the module."""
     made = []
 
     def make(image=IMAGE):
-        made.append(start(image))
+        made.append(start(image, box_checkout))
         return made[-1]
 
     yield make
-    for box in made:
-        box.remove()
+    command("docker", "rm", "-f", "-v", *(box.name for box in made), check=False)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from box import box, box_image, make_box  # noqa: F401  (fixtures)
+from box import (  # noqa: F401  (fixtures)
+    box,
+    box_checkout,
+    box_image,
+    first_run,
+    make_box,
+    provisioned_image,
+)
 from engine_tools import bake_stages, command, copy_checkout, engine_answers
 
 

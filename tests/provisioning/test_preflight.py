@@ -56,6 +56,12 @@ def test_no_network(machine):
     assert "/etc/resolv.conf" in said
 
 
+def test_sources_that_apt_cannot_read_are_left_to_the_steps(machine):
+    """Such as two entries with different keys, which add_repository mends."""
+    machine.program("apt-get", "echo 'E: Conflicting values set for option Signed-By'; exit 100")
+    assert machine.step("10").returncode == 0
+
+
 def test_no_package_source(machine):
     machine.program("apt-get", "")
     assert "- apt has no package source for bookworm" in refused(machine)

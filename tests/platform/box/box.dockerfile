@@ -13,6 +13,11 @@ RUN sed -e 's/^Suites:.*/Suites: trixie/' /etc/apt/sources.list.d/*.sources \
         | awk -v RS= '!/security/' >/etc/apt/sources.list.d/trixie.sources \
     && apt-get update -qq \
     && apt-get download -qq {docker.io,docker-cli,docker-buildx,docker-compose,containerd}/trixie
+# A container's file system in one file, to run something where no image can be pulled.
+WORKDIR /tmp/busybox
+RUN apt-get download -qq busybox-static/bookworm && dpkg-deb -x busybox-static_*.deb . \
+    && for name in sh sleep cat head httpd; do ln -s busybox "bin/$name"; done \
+    && mkdir -p tmp && tar -cf /srv/repository/busybox.tar bin tmp
 COPY . /build
 ARG KERNEL
 RUN /build/make-repositories "${KERNEL}"
