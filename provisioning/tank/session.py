@@ -32,6 +32,9 @@ SFTP = "/usr/lib/openssh/sftp-server"
 HOST_VERBS = frozenset(cli.USER_VERBS)
 VERB = re.compile(r"tank +([A-Za-z0-9_-]+)")
 WORDS = re.compile(r"tank( +[A-Za-z0-9._:/@=+-]+)* *")
+# docker exec would keep ctrl-p back until the next key, for its own ctrl-p ctrl-q. It must have some
+# sequence; nobody types this one.
+DETACH_KEYS = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 HUNG_UP = 128 + signal.SIGHUP
 
 
@@ -118,7 +121,7 @@ def exec_line(request: Request, container: str, agent: str | None) -> list[str]:
         environment["SSH_AUTH_SOCK"] = agent
     line = ["docker", "exec", "--interactive"]
     if request.terminal:
-        line.append("--tty")
+        line += ["--tty", "--detach-keys", DETACH_KEYS]
     for name in sorted(environment):
         line += ["--env", f"{name}={environment[name]}"]
     line.append(containers.name_of(request.user, container))

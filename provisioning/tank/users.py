@@ -98,12 +98,12 @@ def remove(state: State, name: str) -> Path:
     """
     user = state.user(name)
     _run("usermod", "--expiredate", "1", name)  # no new sessions from here on
+    _end_processes(name)
     for container in user.containers:
         containers.remove(name, container)
     engine.docker("network", "rm", containers.network_of(name), missing_ok=True)
     gpus.release(state, name)
     archive = _archive_home(name, user)
-    _end_processes(name)
     _remove_traces(name, user)
     _run("userdel", "--remove", name)
     del state.users[name]
