@@ -32,8 +32,8 @@ SFTP = "/usr/lib/openssh/sftp-server"
 HOST_VERBS = frozenset(cli.USER_VERBS)
 VERB = re.compile(r"tank +([A-Za-z0-9_-]+)")
 WORDS = re.compile(r"tank( +[A-Za-z0-9._:/@=+-]+)* *")
-# docker exec would keep ctrl-p back until the next key, for its own ctrl-p ctrl-q. It must have some
-# sequence; nobody types this one.
+# docker exec would keep ctrl-p back until the next key, for its own ctrl-p ctrl-q. It must have
+# some sequence; nobody types this one.
 DETACH_KEYS = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 HUNG_UP = 128 + signal.SIGHUP
 

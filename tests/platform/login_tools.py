@@ -37,9 +37,13 @@ class Client:
         self.directory.mkdir()
         key = self.directory / "key"
         command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
-        lines = [f"  HostName {self.address}", f"  User {self.user}", f"  IdentityFile {key}"]
-        self.configuration.write_text(SSH_OPTIONS + "\n".join(lines) + "\n")
+        self.point_at(self.address)
         return (self.directory / "key.pub").read_text()
+
+    def point_at(self, address):
+        """Use the server at another address."""
+        lines = [f"HostName {address}", f"User {self.user}", f"IdentityFile {self.directory}/key"]
+        self.configuration.write_text(SSH_OPTIONS + "".join(f"  {line}\n" for line in lines))
 
     @property
     def configuration(self):

@@ -152,6 +152,10 @@ def test_an_interactive_shell_with_its_signals(ada):
     terminal.type("\x03")
     terminal.type("echo status=$?\n")
     terminal.wait_for("status=130")
+    terminal.type("python -c 'import sys, tty; tty.setraw(0); print(repr(sys.stdin.read(1)))'\n")
+    time.sleep(1)
+    terminal.type("\x10")  # ctrl-p, by which docker would begin to detach
+    terminal.wait_for("'\\x10'")
     terminal.type("exit 5\n")
     assert "/dev/pts/" in terminal.shown
     assert terminal.end() == 5
@@ -449,6 +453,12 @@ def test_a_closed_machine_says_why(server, ada):
     assert done.returncode == 69
     assert "no container is started at the moment: the driver is being upgraded" in done.stderr
     assert ada.ssh("echo back").stdout == "back\n"
+
+
+def test_after_a_reboot(server, ada):
+    server.reboot()
+    ada.point_at(server.address)
+    assert ada.ssh("cat file; hostname").stdout == "kept\ntank-1-main\n"
 
 
 def test_quotas_are_the_engines(server, ada):
