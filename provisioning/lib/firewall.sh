@@ -91,13 +91,24 @@ ssh_ports() {
         # sshd asks for this directory, which its service makes.
         [[ $DRY_RUN == 1 ]] || mkdir -p "$SYSROOT/run/sshd"
         { sshd -T 2>/dev/null || true; } | awk '$1 == "port" {print $2}'
-        awk '{print $4}' <<<"${SSH_CONNECTION:-}"
+        awk '{print $4}' <<<"$(session_connection)"
     } | sort -nu | paste -sd, - | sed 's/^,//; s/,/, /g'
+}
+
+# SSH_CONNECTION of the session that this run belongs to: sudo takes it out of the environment, so the
+# processes above are asked.
+session_connection() {
+    local pid=$$ found=${SSH_CONNECTION:-}
+    while [[ -z $found ]] && ((pid > 1)) && [[ -r $SYSROOT/proc/$pid/environ ]]; do
+        found=$(tr '\0' '\n' <"$SYSROOT/proc/$pid/environ" | sed -n 's/^SSH_CONNECTION=//p')
+        pid=$(awk '$1 == "PPid:" {print $2}' "$SYSROOT/proc/$pid/status")
+    done
+    printf '%s\n' "$found"
 }
 
 # Only when this run itself came in through the tailnet, or the rule stands already.
 ssh_through_tailnet_only() {
     [[ $SSH_FROM == tailnet ]] || return 1
     grep -q '^ *iifname "tailscale0" tcp dport' "$SYSROOT$FIREWALL_RULES" 2>/dev/null && return 0
-    [[ ${SSH_CONNECTION:-} =~ ^100\.(6[4-9]|[7-9][0-9]|1[01][0-9]|12[0-7])\. ]]
+    [[ $(session_connection) =~ ^100\.(6[4-9]|[7-9][0-9]|1[01][0-9]|12[0-7])\. ]]
 }

@@ -77,7 +77,8 @@ pin_driver() {
             printf '\nPackage: nvidia-container-* nvidia-ctk* libnvidia-container*\n'
             printf 'Pin: version *\nPin-Priority: 500\n'
             printf '\nPackage: %s\nPin: version %s.*\nPin-Priority: 1001\n' "$names" "$DRIVER_BRANCH"
-            printf '\nPackage: %s\nPin: version *\nPin-Priority: -1\n' "$names"
+            # Other branches; not what merely has such a name (libnvidia-egl-wayland1 1.1).
+            printf '\nPackage: %s\nPin: version /^[0-9]{3}\\./\nPin-Priority: -1\n' "$names"
         fi
     } | write_file /etc/apt/preferences.d/tank-nvidia 0644
 }

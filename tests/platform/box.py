@@ -99,7 +99,6 @@ def start(image, checkout):
     done = command(
         "docker", "run", "-d", "--privileged", "--tmpfs", "/run", "--tmpfs", "/tmp:exec",
         "--hostname", "tank-1", "-v", "/var/lib/docker", "-v", "/var/lib/containerd",
-        "-v", "puffertank-test-apt:/var/cache/apt/archives",
         "-v", f"{checkout}:{CHECKOUT}:ro", image,
     )  # fmt: skip
     box = Box(done.stdout.strip()[:12])
@@ -145,6 +144,7 @@ def first_run(box_image, box_checkout):
 @pytest.fixture(scope="session")
 def provisioned_image(first_run):
     """The image of that server; containers and images of its own engine are not in it."""
+    first_run.box.run("apt-get", "clean")
     command("docker", "commit", first_run.box.name, PROVISIONED)
     yield PROVISIONED
     command("docker", "image", "rm", "-f", PROVISIONED, check=False)

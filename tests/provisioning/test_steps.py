@@ -41,7 +41,7 @@ def test_pins_keep_to_one_branch_and_out_of_unstable(machine):
         ("*", "release a=experimental"): "-1",
         ("nvidia-container-*", "version *"): "500",
         ("nvidia-*", "version 580.*"): "1001",
-        ("nvidia-*", "version *"): "-1",
+        ("nvidia-*", r"version /^[0-9]{3}\./"): "-1",
     }
 
 
@@ -300,6 +300,18 @@ def test_ssh_is_narrowed_only_by_a_run_that_came_through_the_tailnet(machine, cl
     machine.configure(SSH_FROM="tailnet")
     text = rules(machine, SSH_CONNECTION=f"{client} 50000 100.64.0.1 22" if client else "").stdout
     assert ('iifname "tailscale0" tcp dport { 22, 2222 }' in text) == narrowed
+
+
+def test_connection_is_found_above_sudo(machine, tmp_path):
+    """Sudo drops SSH_CONNECTION; the shell that called it still has it."""
+    machine.configure(SSH_FROM="tailnet")
+    machine.program("sshd", "echo 'port 22'")
+    body = "mkdir -p $SYSROOT/proc/$$ $SYSROOT/proc/70\n" \
+           "printf 'A=1\\0' >$SYSROOT/proc/$$/environ; echo 'PPid: 70' >$SYSROOT/proc/$$/status\n" \
+           "printf 'SSH_CONNECTION=100.101.1.2 5 100.64.0.1 2200\\0' >$SYSROOT/proc/70/environ\n" \
+           "echo 'PPid: 1' >$SYSROOT/proc/70/status\nfirewall_rules"  # fmt: skip
+    done = machine.step(machine.script(body))
+    assert 'iifname "tailscale0" tcp dport { 22, 2200 } accept' in done.stdout
 
 
 def test_firewall_is_not_raised_without_knowing_the_port(machine):
