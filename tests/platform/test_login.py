@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
 IMAGE = "puffertank/tank:cpu"
 MARK = "sleep 4321"
-PORT_SERVER = (
     "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={}, bind='127.0.0.1')"
 )
 
@@ -262,13 +261,10 @@ def test_remote_and_dynamic_forwarding(ada, forward):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = free_port()
         here = listener.getsockname()[1]
-        forward(ada.start(
-            f"exec python -c \"{PORT_SERVER.format(8123)}\"",
-            flags=["-D", f"127.0.0.1:{proxy}", "-R", f"127.0.0.1:9123:127.0.0.1:{here}"],
-        ))  # fmt: skip
-        assert wait_for(lambda: socks(proxy, 8123), "the server behind the proxy").startswith(
-            b"HTTP"
-        )
+        flags = ["-D", f"127.0.0.1:{proxy}", "-R", f"127.0.0.1:9123:127.0.0.1:{here}"]
+        forward(ada.start("exec python -m http.server --bind 127.0.0.1 8123", flags=flags))
+        answer = wait_for(lambda: socks(proxy, 8123), "the server behind the proxy")
+        assert answer.startswith(b"HTTP")
         thread = threading.Thread(target=lambda: listener.accept()[0].sendall(b"from home"))
         thread.start()
         read = "import socket; print(socket.create_connection(('127.0.0.1', 9123)).recv(99))"
@@ -291,8 +287,7 @@ def socks(proxy, port):
 
 
 def test_users_do_not_reach_each_others_ports(server, ada, bob, forward):
-    serve = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8200, bind='0.0.0.0')"
-    forward(ada.start(f'exec python -c "{serve}"'))
+    forward(ada.start("exec python -m http.server 8200"))
     fetch = "import urllib.request as u; u.urlopen('http://$1:8200', timeout=3)"
     get = f'get() {{ python -c "{fetch}"; }}'
     wait_for(lambda: ada.ssh(f"{get}; get 127.0.0.1", check=False).returncode == 0, "the server")
