@@ -21,8 +21,6 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
 
 IMAGE = "puffertank/tank:cpu"
 MARK = "sleep 4321"
-    "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={}, bind='127.0.0.1')"
-)
 
 
 @pytest.fixture(scope="module")
