@@ -38,3 +38,12 @@ json() {
 }
 
 json_or_null() { if [[ -n $1 ]]; then json "$1"; else printf null; fi; }
+
+check() {
+    local member both=()
+    for member in $(getent group tank | cut -d: -f4 | tr , ' '); do
+        [[ ! $(id -nG "$member") =~ (^| )(sudo|docker|root)( |$) ]] || both+=("$member")
+    done
+    expect "nobody whose login is a container is root outside" "${both[*]}" test ${#both[@]} -eq 0
+    expect "tank reads its state" "$(tank user list 2>&1 | head -n 1)" tank user list
+}

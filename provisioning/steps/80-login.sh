@@ -65,7 +65,7 @@ with_sftp_server() {
 # check_sshd PATH...: take the files back if sshd does not accept them, before it is told of them.
 check_sshd() {
     [[ $DRY_RUN == 0 ]] || return 0
-    mkdir -p /run/sshd
+    mkdir -p "$SYSROOT/run/sshd"
     local answer
     if answer=$(sshd -t 2>&1); then return 0; fi
     local path
@@ -79,4 +79,14 @@ restore() {
     local copies
     copies=("$SYSROOT$BACKUPS$1".*)
     if ((${#copies[@]})); then cp -a "${copies[-1]}" "$SYSROOT$1"; else rm -f "$SYSROOT$1"; fi
+}
+
+check() {
+    local sftp module=(/usr/lib/*/security/pam_usernet.so)
+    sftp=$(sshd -T 2>/dev/null | sed -n 's/^subsystem sftp //p')
+    expect "sftp goes through the login shell" "${sftp:-sshd has none}" test "$sftp" = "$SFTP_SERVER"
+    expect "sshd accepts its configuration" "$(sshd -t 2>&1 | head -n 1)" sshd -t
+    expect "sudo accepts its rules" "$(visudo -cq 2>&1 | head -n 1)" visudo -cq
+    expect "forwarded ports reach containers" "${module[*]:-libpam-net is not installed}" test -n "${module[*]}"
+    expect "verbs inside containers" tank-verbs.socket systemctl is-active tank-verbs.socket
 }

@@ -24,10 +24,9 @@ MARK = "sleep 4321"
 
 
 @pytest.fixture(scope="module")
-def server(make_box, build):
+def server(make_box, provisioned_image, build):
     """A provisioned server with the image."""
-    box = make_box()
-    box.provision()
+    box = make_box(provisioned_image)
     share_image(box, IMAGE)
     return box
 
