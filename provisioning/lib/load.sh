@@ -25,8 +25,8 @@ load_configuration() {
     [[ -n $own ]] || return 0
     [[ -r $own ]] || fail "cannot read the configuration $own"
     # It runs as root.
-    [[ -z $(find -L "$own" -perm /022) ]] \
-        || fail "$own can be changed by others than its owner" "chmod go-w $own"
+    [[ -O $own && -z $(find -L "$own" -perm /022) ]] \
+        || fail "$own can be changed by others than root" "chown root $own; chmod go-w $own"
     unknown=$(grep -vxFf <(configuration_names "$shipped") <(configuration_names "$own") || true)
     [[ -z $unknown ]] || fail "$own sets what tank.conf does not know: ${unknown//$'\n'/ }" \
         "the names are explained in $shipped"

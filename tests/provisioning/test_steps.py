@@ -262,6 +262,36 @@ def test_expiry_is_shown(tailnet, expiry, result, detail):
     assert rows[2][2].startswith(detail)
 
 
+# --- 20-base
+
+
+@pytest.mark.parametrize(
+    ("vendor", "microcode"),
+    [("GenuineIntel", "intel-microcode"), ("AuthenticAMD", "amd64-microcode")],
+)
+def test_real_hardware_gets_its_microcode(machine, vendor, microcode):
+    machine.put("/proc/cpuinfo", f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    sources = machine.put("/etc/apt/sources.list", "deb http://mirror/debian bookworm main\n")
+    machine.step("20", "care_for_the_hardware")
+    assert sources.read_text() == "deb http://mirror/debian bookworm main non-free-firmware\n"
+    names = machine.installed.read_text().split("\n")
+    assert [f"{name} 1.0" in names for name in (microcode, "rasdaemon", "smartmontools")] == [
+        True, True, True,
+    ]  # fmt: skip
+
+
+def test_virtual_machine_gets_none(machine):
+    machine.program("systemd-detect-virt", "[[ $* != *--container* ]]")
+    done = machine.step("20", "care_for_the_hardware")
+    assert (done.returncode, machine.called("apt-get")) == (0, [])
+
+
+def test_clock_of_another_program_stays(machine):
+    machine.install("chrony")
+    machine.step("20", "keep_the_time")
+    assert machine.called("apt-get") == []
+
+
 # --- the firewall
 
 
