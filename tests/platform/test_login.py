@@ -127,6 +127,8 @@ def test_a_shell_fed_from_a_file(ada):
     """What editors do: a shell without a terminal reads a script."""
     assert ada.bytes_through("bash -s", b"echo $((6 * 7)); exit\n") == b"42\n"
     assert ada.bytes_through("", b"echo $((6 * 7))\n") == b"42\n"
+    login = "bash --login -c 'bash -s'"
+    assert ada.bytes_through(login, b"command -v python\n") == b"/opt/venv/bin/python\n"
 
 
 def test_size_of_the_terminal_and_its_changes(ada):
