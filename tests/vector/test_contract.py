@@ -4,42 +4,18 @@ import copy
 import functools
 import itertools
 import pickle
-import threading
 
 import numpy as np
 import pytest
-import torch
 import vector_toys as toys
+from contract_tools import ZEROS, batches, is_pool, on_all
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 from toys import COMINGS_AND_GOINGS, Counters, Lives, SameStepCounters, acting, emulate
 
-import pufferlib
 from pufferlib import vector
-from pufferlib.exceptions import APIUsageError, SpaceError
-from pufferlib.spaces import Mixed
+from pufferlib.exceptions import APIUsageError
 from pufferlib.testing import check_vecenv, require_equal, rollout
-
-POOLS = ("serial_pool", "pool", "gather")
-ZEROS = np.zeros(4, np.int64)
-on_all = pytest.mark.parametrize("build", toys.USUAL, indirect=True)
-
-
-def is_pool(build):
-    return build.backend in POOLS
-
-
-def batches(vecenv, **reset):
-    """Reset and step on with zeros; yields every result, and gives up after a while.
-
-    A pool may hand out some environments many times before others that are slow.
-    """
-    vecenv.async_reset(**reset)
-    with toys.time_limit(20):
-        while True:
-            yield vecenv.recv()
-            vecenv.send(np.zeros(vecenv.action_space.shape, vecenv.action_space.dtype))
-
 
 # -- conformance and equality ------------------------------------------------------------------
 
@@ -203,74 +179,6 @@ def test_masks_follow_the_agents(build):
     assert (record.masks == np.tile(record.masks[:, :3], 4)).all()
 
 
-# -- actions -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "form",
-    [list, tuple, np.array, torch.tensor, lambda a: np.array(a)[:, None], lambda a: np.int8(a)],
-    ids=["list", "tuple", "array", "tensor", "column", "int8"],
-)
-def test_actions_arrive_whatever_their_form(form):
-    vecenv = vector.make(lambda: emulate(acting(Discrete(5))), num_envs=4)
-    vecenv.reset()
-    vecenv.step(form([4, 3, 2, 1]))
-    assert vecenv.get_attr("received") == [[4], [3], [2], [1]]
-
-
-@on_all
-def test_each_agent_gets_its_own_actions(build):
-    vecenv = build(lambda: emulate(acting(MultiDiscrete([5, 7]))))
-    vecenv.async_reset()
-    waiting = set(range(4))
-    while waiting:
-        env_id = vecenv.recv()[5]
-        waiting -= set(env_id.tolist())
-        vecenv.send(np.stack([env_id, env_id + 2], axis=1))
-    for i, received in enumerate(vecenv.get_attr("received")):
-        assert received
-        assert all(action.tolist() == [i, i + 2] for action in received)
-
-
-def test_mixed_actions_arrive_exactly():
-    from gymnasium.spaces import Dict
-
-    space = Dict({"choice": Discrete(3), "force": Box(-1, 1, (2,), np.float32)})
-    vecenv = vector.make(lambda: emulate(acting(space)), num_envs=2)
-    assert isinstance(vecenv.single_action_space, Mixed)
-    vecenv.reset()
-    vecenv.step(np.array([[2, 0.25, -0.5], [1, 1, 0]], np.float32))
-    (received,) = vecenv.get_attr("received", [0])
-    assert received[0]["choice"] == 2
-    assert received[0]["force"].tolist() == [0.25, -0.5]
-
-
-@pytest.mark.parametrize(
-    ("actions", "message"),
-    [
-        (np.zeros(5, np.int64), r"expected shape \(4,\).*got \(5,\)"),
-        (np.zeros((2, 2), np.int64), r"expected shape \(4,\).*got \(2, 2\)"),
-        (3, r"expected shape \(4,\).*got \(\)"),
-        (np.zeros(4), "expected dtype int64, got float64"),
-        (torch.zeros(4), "expected dtype int64, got float32"),
-    ],
-)
-def test_unfit_actions_are_refused_and_nothing_is_lost(actions, message):
-    vecenv = vector.make(toys.make_draw, num_envs=4)
-    vecenv.reset()
-    with pytest.raises(SpaceError, match=message):
-        vecenv.step(actions)
-    vecenv.step(ZEROS)
-    assert vecenv.get_attr("t") == [1] * 4
-
-
-def test_rows_are_never_mixed_up_by_a_transposed_batch():
-    vecenv = vector.make(lambda: emulate(acting(MultiDiscrete([5, 5]))), num_envs=3)
-    vecenv.reset()
-    with pytest.raises(SpaceError, match=r"expected shape \(3, 2\).*got \(2, 3\)"):
-        vecenv.step(np.zeros((2, 3), np.int64))
-
-
 # -- order of calls ------------------------------------------------------------------------------
 
 
@@ -338,170 +246,3 @@ def test_reset_twice_in_a_row(build):
     observations, *_, env_id, _ = vecenv.recv()
     expected = rollout(toys.make(toys.make_draw, "serial"), 0, seed=2).observations[0]
     assert np.array_equal(observations, expected[env_id])
-
-
-# -- reaching the environments -------------------------------------------------------------------
-
-
-def test_get_set_call_and_render(build):
-    creators = [functools.partial(toys.make_draw, name=f"env{i}") for i in range(4)]
-    vecenv = build(creators)
-    assert vecenv.get_attr("name") == ["env0", "env1", "env2", "env3"]
-    assert vecenv.call("double", 3, plus=1, indices=[2, 0]) == [7, 7]
-    vecenv.set_attr("name", "new", indices=[1])
-    assert vecenv.get_attr("name", [3, 1]) == ["env3", "new"]
-    vecenv.set_attr("unheard_of", 5)
-    assert vecenv.get_attr("unheard_of") == [5] * 4
-    assert vecenv.render(2) == "env2 at 0"
-    with pytest.raises(AttributeError, match=r"environment 3 \(GymnasiumPufferEnv > Draw\)"):
-        vecenv.get_attr("missing", [3])
-    with pytest.raises(APIUsageError, match="expected 0 to 3, got environment 4"):
-        vecenv.call("double", 1, indices=[4])
-
-
-@on_all
-def test_reaches_environments_while_results_are_pending(build):
-    """As if after the pending step, whose rows and infos still come."""
-    vecenv = build(functools.partial(toys.make_emulated, toys.Talker, {"n": 1}))
-    vecenv.async_reset(seed=0)
-    assert vecenv.get_attr("t") == [0] * 4
-    env_id = vecenv.recv()[5].copy()
-    vecenv.send(np.zeros(len(env_id), np.int64))
-    times = vecenv.get_attr("t")
-    assert times == [int(i in env_id) for i in range(4)]
-    assert vecenv.get_attr("t") == times  # twice: infos wait with the driver
-    vecenv.set_attr("info", {"n": 2})
-    assert vecenv.call("double", 2) == [4] * 4
-    infos = []
-    for _ in range(2 if is_pool(build) else 1):
-        *_, new, env_id, _ = vecenv.recv()
-        infos += new
-        vecenv.send(np.zeros(len(env_id), np.int64))
-    assert {"n": 1} in infos
-    assert all(info["n"] in (1, 2) for info in infos)
-
-
-def test_an_exception_in_a_call_leaves_all_usable(build):
-    vecenv = build()
-    vecenv.async_reset()
-    with pytest.raises(TypeError, match="unsupported operand"):
-        vecenv.call("double", {}, plus=1, indices=[3])
-    observations, *_, env_id, _ = vecenv.recv()
-    vecenv.send(np.zeros(len(env_id), np.int64))
-    vecenv.recv()
-
-
-@pytest.mark.parametrize("backend", ["sync", "pool"])
-def test_what_cannot_be_pickled_leaves_all_usable(backend):
-    lock = threading.Lock()
-    with toys.make(toys.make_draw, backend) as vecenv:
-        vecenv.async_reset()
-        with pytest.raises(TypeError, match="lock"):
-            vecenv.set_attr("name", lock)
-        with pytest.raises(TypeError, match="lock"):
-            vecenv.async_reset(options={"lock": lock})
-        vecenv.set_attr("make_lock", threading.Lock)
-        with pytest.raises(pufferlib.WorkerError, match="result of environments .* cannot be pick"):
-            vecenv.call("make_lock")
-        vecenv.recv()
-        assert vecenv.get_attr("name") == ["draw"] * 4
-
-
-def test_a_call_tells_where_in_the_worker_it_failed():
-    vecenv = toys.make(toys.make_draw, "sync")
-    with vecenv, pytest.raises(TypeError) as caught:
-        vecenv.call("double", {}, indices=[0])
-    assert "in double" in "".join(caught.value.__notes__)
-
-
-def test_options_reach_every_environment(build):
-    vecenv = build()
-    vecenv.async_reset(options={"level": 3})
-    assert vecenv.get_attr("options") == [{"level": 3}] * 4
-    vecenv.async_reset()
-    assert vecenv.get_attr("options") == [None] * 4
-
-
-# -- what is returned ----------------------------------------------------------------------------
-
-
-@on_all
-def test_arrays_are_live_views_on_every_backend(build):
-    """Report O13: the next result for the same rows overwrites them, everywhere alike."""
-    results = batches(build(), seed=0)
-    first = next(results)[0]
-    kept = first.copy()
-    again = next(again for again, *_ in results if np.shares_memory(first, again))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, kept)
-
-
-@on_all
-def test_copies_are_kept(build):
-    vecenv = build(copy=True)
-    vecenv.async_reset(seed=0)
-    first = vecenv.recv()
-    kept = copy.deepcopy(first)
-    for _ in range(6):
-        vecenv.send(np.ones(vecenv.agents_per_batch, np.int64))
-        vecenv.recv()
-    for before, now in zip(kept, first, strict=True):
-        assert np.array_equal(before, now)
-
-
-def test_infos_are_snapshots(build):
-    class Reuser(toys.Talker):
-        def step(self, action):
-            self.info["t"] = self.t + 1
-            return super().step(action)
-
-    vecenv = build(functools.partial(toys.make_emulated, Reuser, {"deep": [1]}))
-    results = batches(vecenv)
-    infos = next(infos for *_, infos, _, _ in results if infos)
-    kept = copy.deepcopy(infos)
-    for _ in range(6):
-        next(results)
-    assert infos == kept
-    infos[0]["deep"].append(2)
-    assert vecenv.get_attr("info")[0]["deep"] == [1]
-
-
-def test_large_infos_do_not_deadlock(build):
-    big = {"frame": np.arange(1 << 17), "text": "x" * (1 << 20)}
-    vecenv = build(functools.partial(toys.make_emulated, toys.Talker, big))
-    vecenv.async_reset(seed=0)
-    with toys.time_limit(20):
-        for _ in range(4):
-            vecenv.recv()
-            vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
-        infos = vecenv.recv()[4]
-        vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
-        vecenv.close()  # while workers are writing theirs
-    assert all(np.array_equal(info["frame"], big["frame"]) for info in infos)
-
-
-class Lazy(toys.Draw):
-    """Tells what can be neither pickled nor copied."""
-
-    def step(self, action):
-        return *super().step(action)[:4], {"lazy": (i for i in range(3)), "list": self.kept}
-
-    kept = [1]
-
-
-def test_infos_that_cannot_be_copied_pass_through_serial():
-    """As the error of worker processes says."""
-    with vector.make(functools.partial(toys.make_emulated, Lazy)) as vecenv:
-        vecenv.reset()
-        (info,) = vecenv.step([0])[4]
-        assert list(info["lazy"]) == [0, 1, 2]
-        assert info["list"] == [1]
-        assert info["list"] is not Lazy.kept
-
-
-def test_infos_that_cannot_be_pickled_are_named():
-    with toys.make(functools.partial(toys.make_emulated, Lazy), "sync") as vecenv:
-        vecenv.reset()
-        message = "infos of environments 0 to 1 cannot be pickled.*generator.*plain data"
-        with pytest.raises(pufferlib.WorkerError, match=message):
-            vecenv.step(ZEROS)

@@ -1,0 +1,25 @@
+"""What the suite over every backend shares."""
+
+import numpy as np
+import pytest
+import vector_toys as toys
+
+POOLS = ("serial_pool", "pool", "gather")
+ZEROS = np.zeros(4, np.int64)
+on_all = pytest.mark.parametrize("build", toys.USUAL, indirect=True)
+
+
+def is_pool(build):
+    return build.backend in POOLS
+
+
+def batches(vecenv, **reset):
+    """Reset and step on with zeros; yields every result, and gives up after a while.
+
+    A pool may hand out some environments many times before others that are slow.
+    """
+    vecenv.async_reset(**reset)
+    with toys.time_limit(20):
+        while True:
+            yield vecenv.recv()
+            vecenv.send(np.zeros(vecenv.action_space.shape, vecenv.action_space.dtype))
