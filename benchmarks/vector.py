@@ -1,7 +1,7 @@
 """Compare vectorized environments in one run: Gymnasium, Stable-Baselines3 and pufferlib.
 
     python benchmarks/vector.py [--seconds 2] [--repeats 3] [--envs noop cartpole spin nethack]
-                                [--json FILE]
+                                [--json FILE] [--markdown FILE]
 
 Every contestant steps the same environments with the same actions, several times for `--seconds`,
 in turn with the others; the median counts. Only ratios within one run mean anything. The bound is
@@ -277,6 +277,25 @@ def verdicts(results: Results, env: str, name: str) -> str:
     return "\n".join(texts)
 
 
+def as_markdown(results: Results) -> str:
+    """The table of the README: steps per second, and ours against the faster peer."""
+    envs = list(results.speeds)
+    names = [name for name in results.speeds[envs[0]] if name != BOUND]
+
+    def cell(env: str, name: str) -> str:
+        speeds = results.speeds[env]
+        text = f"{round(speeds[name], -2):,.0f}"
+        if name.startswith("pufferlib"):
+            fastest = max(speeds[peer] for peer in PEERS if peer in speeds)
+            text += f" ({ratio(speeds[name] / fastest)}×)"
+        return text
+
+    heading = [f"steps/s, {NUM_ENVS} environments, {available_cores()} cores", *envs]
+    rows = [heading, ["---"] * len(heading)]
+    rows += [[name, *(cell(env, name) for env in envs)] for name in names]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
 def as_json(results: Results) -> dict[str, Any]:
     return {
         "machine": {
@@ -312,6 +331,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="of which the median counts")
     parser.add_argument("--envs", nargs="+", choices=ENVS, default=list(ENVS))
     parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
+    parser.add_argument("--markdown", type=Path, help="write the README's table to this file")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # more workers than cores is the point
@@ -323,6 +343,8 @@ def main() -> None:
         with console.status(f"measuring {env} …"):
             results.measure(env, tuple(args.workers), args.seconds, args.repeats)
     show(results, console)
+    if args.markdown:
+        args.markdown.write_text(as_markdown(results))
     if args.json:
         args.json.write_text(json.dumps(as_json(results), indent=2) + "\n")
 
