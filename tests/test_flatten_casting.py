@@ -75,7 +75,7 @@ def test_the_nearest_integer_within_the_bounds(space, source, data):
     numbers = st.floats(allow_nan=False, width=width) | st.just(low) | st.just(high)
     with np.errstate(over="ignore"):  # float16 ends before the larger integers do
         value = source(data.draw(numbers))
-    below, above = (np.nextafter(value, source(far)) for far in (-np.inf, np.inf))
+        below, above = (np.nextafter(value, source(far)) for far in (-np.inf, np.inf))
     for number in (below, value, above):
         found = nearest(np.array([[number]], source), space)
         if np.isinf(number):
