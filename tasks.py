@@ -2,15 +2,18 @@
 
 Each prints the commands it runs; `--dry-run` only prints them. What a task needs and is missing,
 a parent image for example, is built first. The work is in `docker/puffertank/`.
+The tasks `fleet.…`, for several machines, are in `provisioning/fleet/`.
 """
 
 import sys
 from pathlib import Path
 
-from invoke import task
+from invoke import Collection, Task, task
 
 sys.path.insert(0, str(Path(__file__).parent / "docker"))  # invoke loads this file by its path
+sys.path.insert(0, str(Path(__file__).parent / "provisioning"))
 
+from fleet import tasks as fleet
 from puffertank import release as releases
 from puffertank import transfer
 from puffertank.runner import Runner
@@ -178,3 +181,7 @@ def clean(_, images=False, cpu=False, cuda=False, dry_run=False):
     if images:
         stack = choose(cpu, cuda, dry_run=dry_run)
         stack.run("docker", "image", "rm", *reversed(stack.images))
+
+
+namespace = Collection(*(each for each in list(vars().values()) if isinstance(each, Task)))
+namespace.add_collection(Collection.from_module(fleet, name="fleet"))

@@ -133,11 +133,17 @@ def load(archive: Path, run: Runner) -> None:
         SystemExit: it is incomplete, damaged, or of another lock; nothing was loaded.
     """
     if archive.exists() or not run.dry_run:  # a dry run of --from has fetched nothing
-        _check(archive)
+        check(archive)
     run.pipe([*COMPRESSORS[archive.suffix][1], str(archive)], ["docker", "load"])
 
 
-def _check(archive: Path) -> None:
+def check(archive: str | Path) -> Path:
+    """The path of an archive that is whole and of this checkout's lock.
+
+    Raises:
+        SystemExit: it is not.
+    """
+    archive = Path(archive).resolve()
     manifest = _read_manifest(archive)
     if manifest.lock != (here := lock_hash(ROOT)):
         raise SystemExit(
@@ -149,6 +155,7 @@ def _check(archive: Path) -> None:
             f"error: {archive.name} is not what was saved ({archive.stat().st_size} of "
             f"{manifest.bytes} bytes, or damaged); copy it again, an interrupted copy continues"
         )
+    return archive
 
 
 def _read_manifest(archive: Path) -> Manifest:

@@ -13,7 +13,7 @@ TANK = ["docker/run-tank.sh", "--no-gpu", "--image", "puffertank/tank:cpu", "--"
 
 
 def test_the_tasks_are_these():
-    names = set(collection().task_names)
+    names = set(collection().tasks)  # those of several machines: test_fleet.py
     assert names == set(TASKS.split())
 
 

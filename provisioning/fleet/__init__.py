@@ -1,0 +1,1 @@
+"""Several training machines at once, over ssh: what `invoke fleet.…` does."""
