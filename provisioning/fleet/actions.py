@@ -74,12 +74,13 @@ def verify(chosen: Selection) -> None:
 
     def job(session: Session) -> Outcome:
         name = session.machine.name
-        found[name] = facts.ask(session, chosen.fleet.checkout)
+        here = facts.ask(session, chosen.fleet.checkout)
         script = f"{chosen.fleet.checkout}/provisioning/verify.sh"
         answer = _checks(session.ask(script, "--json", ok=range(101)))
+        found[name] = here  # a machine that cannot be verified is no measure for others
         failed = [f"{c['step']}: {c['name']}" for c in answer["checks"] if c["result"] == "FAILED"]
         count = f"{len(answer['checks'])} checks, {len(failed)} failed"
-        return Outcome(name, (count, *found[name].cells()[1:4]), "; ".join(failed))
+        return Outcome(name, (count, *here.cells()[1:4]), "; ".join(failed))
 
     outcomes = chosen.each(job)
     in_order = {each.name: found[each.name] for each in chosen.machines if each.name in found}

@@ -253,6 +253,15 @@ def test_verify_fails_when_machines_differ(machines, capsys, what, value, usual)
     assert said["one"].split()[1] == "ok"
 
 
+def test_a_machine_without_provisioning_is_no_measure_for_others(machines, capsys):
+    machines.answer("facts.sh", facts("-", image="-", driver="-"), on=["one"])
+    machines.answer("verify.sh", status=127, errors="No such file or directory", on=["one"])
+    fleet("verify", status=1)
+    found = rows(capsys.readouterr().out)
+    assert found["one"].endswith("verify.sh: exit status 127, No such file or directory")
+    assert found["two"].split()[1] == "ok"
+
+
 def test_machines_without_gpus_have_another_image_but_the_same_lock(machines, capsys):
     machines.answer("facts.sh", facts(image="sha256:cpu", driver="-", gpus=0), on=["two"])
     fleet("verify")
