@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -49,7 +50,7 @@ class API:
         )
 
 
-class EmulatedEnv:
+class EmulatedEnv(ABC):
     """Mixin of an environment that wraps another one and flattens its spaces.
 
     A subclass says which `api` it wraps, where the structured spaces are, and how to `bind` rows.
@@ -82,13 +83,13 @@ class EmulatedEnv:
         self._rows: Any = None
         self._phase: Literal["new", "running", "ended"] = "new"
 
+    @abstractmethod
     def _structured_spaces(self) -> tuple[Space[Any], Space[Any]]:
         """The wrapped environment's observation and action space, of one agent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bind(self, buffers: Buffers) -> Any:
         """What vectorization steps: writes to `buffers`, a row per agent, and resets itself."""
-        raise NotImplementedError
 
     @property
     def render_mode(self) -> str | None:
