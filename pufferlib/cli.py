@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import pufferlib
+import pufferlib.commands.signals  # first, see `_disarm` there
 from pufferlib.exceptions import ConfigError, PufferError
 
 COMMANDS = {

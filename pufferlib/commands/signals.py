@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -28,7 +29,8 @@ class GracefulExit:
     `check()` raises `Interrupted` once a signal has come. Inside `interruptible()`, where nothing
     is lost, the signal raises at once; elsewhere it raises by itself after `grace` seconds. If the
     process is still there `limit` seconds after the signal, or gets a second one, it exits on the
-    spot; that stays in force after the context has ended. Works in the main thread only.
+    spot; that stays in force after the context has ended, until the interpreter takes itself
+    apart. Works in the main thread only.
     """
 
     def __init__(self, grace: float = 2.0, limit: float = 8.0) -> None:
@@ -113,3 +115,16 @@ def _leave(exit_code: int) -> NoReturn:
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), b"\x1b[?25h\n")
     os._exit(exit_code)
+
+
+def _disarm() -> None:
+    """Stop the timer: the interpreter, when it ends, gives signals back their default action.
+
+    An alarm would then replace the exit code. Exit handlers run in reverse order: those of modules
+    that are imported later (the command line imports this one first) have the timer's guard.
+    """
+    if isinstance(getattr(signal.getsignal(signal.SIGALRM), "__self__", None), GracefulExit):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+atexit.register(_disarm)

@@ -25,6 +25,13 @@ with GracefulExit(grace=0.2, limit=0.5):
             time.sleep(5)
 if sys.argv[1] == "stuck at exit":
     time.sleep(5)
+class SlowToGo:
+    sleep = time.sleep
+    def __del__(self):
+        self.sleep(1)
+if sys.argv[1] == "slow teardown":
+    left_over = SlowToGo()
+    sys.exit(143)
 """
 
 
@@ -102,3 +109,8 @@ def test_second_signal_and_stuck_cleanup_end_the_process(case, output):
     )
     assert (result.returncode, result.stdout) == (143, output)
     assert time.monotonic() - started < 4.5
+
+
+def test_a_slow_interpreter_does_not_change_the_exit_code():
+    result = subprocess.run([sys.executable, "-c", SCRIPT, "slow teardown"], timeout=30)
+    assert result.returncode == 143
