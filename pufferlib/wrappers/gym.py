@@ -1,0 +1,62 @@
+"""Environments of the old Gym API as Gymnasium environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
+
+
+class GymToGymnasium(gymnasium.Env[Any, Any]):
+    """An environment of the old Gym API (0.21 and before) as a Gymnasium environment.
+
+    `reset()` that returns only the observation, 4-tuples from `step`, `seed()` apart from `reset`
+    and old `gym` spaces are adapted. The `TimeLimit.truncated` info becomes a truncation. An
+    environment that cannot be seeded at all starts from its own stream, whatever the seed.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.observation_space = to_gymnasium_space(env.observation_space)
+        self.action_space = to_gymnasium_space(env.action_space)
+        self.metadata = getattr(env, "metadata", {})
+        self.render_mode = getattr(env, "render_mode", None)
+        self._reset_takes_seed = accepts(env.reset, "seed")
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observation; `options` go to the environment if it takes them."""
+        super().reset(seed=seed)
+        keywords: dict[str, Any] = {}
+        if seed is not None:
+            if self._reset_takes_seed:
+                keywords["seed"] = seed
+            elif hasattr(self.env, "seed"):
+                self.env.seed(seed)
+        if options is not None and accepts(self.env.reset, "options"):
+            keywords["options"] = options
+        result = self.env.reset(**keywords)
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+            return result
+        return result, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """A Gymnasium 5-tuple."""
+        result = self.env.step(action)
+        if len(result) == 5:
+            return result
+        observation, reward, done, info = result
+        truncated = bool(done and info.get("TimeLimit.truncated", False))
+        return observation, float(reward), bool(done) and not truncated, truncated, info
+
+    def render(self) -> Any:
+        """What the environment's own `render` gives."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment if it can be closed."""
+        if hasattr(self.env, "close"):
+            self.env.close()
