@@ -182,18 +182,15 @@ class Forgetful(vector.Serial):
             env_id = env_id.astype(np.int32)
         return rows, infos, env_id
 
-    def _env_seeds(self, seed):
+    def async_reset(self, seed=None, options=None):
         self.resets = getattr(self, "resets", 0) + 1
-        return super()._env_seeds(self.resets if self.broken == "seed" else seed)
-
-    def _as_actions(self, actions):
-        if self.broken == "actions":
-            return np.resize(actions, self._action_shape)
-        return super()._as_actions(actions)
+        super().async_reset(self.resets if self.broken == "seed" else seed, options)
 
     def send(self, actions):
         if self.broken == "order" and self._state.name == "WAITING":
             return
+        if self.broken == "actions":
+            actions = np.resize(actions, self._action_shape)
         super().send(actions)
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,17 +11,15 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
-from pufferlib.exceptions import APIUsageError, SnapshotError, SpaceError
-from pufferlib.flatten.casting import as_array, cast_actions
+from pufferlib.exceptions import APIUsageError, SnapshotError
 from pufferlib.spaces import joint_space, row_layout
-from pufferlib.vector.group import Description
+from pufferlib.vector.actions import as_rows
+from pufferlib.vector.backend import CLOSE_TIMEOUT, FAILURE_TIMEOUT, Backend
+from pufferlib.vector.driver import DriverEnv
+from pufferlib.vector.group import Description, Infos
+from pufferlib.vector.order import CLOSED, CREATED, READY, WAITING
+from pufferlib.vector.seeds import env_seeds
 
-# Seconds that environments get to close before their process is killed; after a failure, when
-# somebody waits for the error, fewer.
-CLOSE_TIMEOUT = 5.0
-FAILURE_TIMEOUT = 1.0
-
-Infos = list[dict[str, Any]]
 Received = tuple[
     NDArray[Any],
     NDArray[np.float32],
@@ -36,52 +31,7 @@ Received = tuple[
 ]
 
 
-class State(enum.Enum):
-    """What the next call may be."""
-
-    CREATED = "call reset() or async_reset() first"
-    WAITING = "a result is pending: call recv() first"
-    READY = "the last result has no actions yet: call send() or step() first"
-    CLOSED = "the vectorized environment is closed: make a new one"
-
-
-# Looking a member up in its class takes as long as checking the actions does.
-CREATED, WAITING, READY, CLOSED = State
-
-
-class DriverEnv:
-    """What all environments share, and a way to the first one's own attributes.
-
-    Has `single_observation_space`, `single_action_space`, `num_agents`, `emulated` and
-    `autoreset_mode`; any other attribute is fetched from environment 0, wherever it lives.
-    """
-
-    def __init__(self, description: Description, vecenv: VecEnv) -> None:
-        self.single_observation_space = description.observation_space
-        self.single_action_space = description.action_space
-        self.observation_space = description.observation_space
-        self.action_space = description.action_space
-        self.num_agents = description.num_agents
-        self.emulated = description.emulated
-        self.autoreset_mode = description.autoreset_mode
-        self._vecenv = weakref.ref(vecenv)
-
-    def __getattr__(self, name: str) -> Any:
-        vecenv = None if name.startswith("_") else self._vecenv()
-        if vecenv is None or vecenv._state is CLOSED:
-            raise AttributeError(f"driver_env has no {name!r}, and its vecenv is gone or closed")
-        return vecenv.get_attr(name, indices=[0])[0]
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A policy that keeps its driver_env can be pickled and copied; the vecenv stays behind.
-        return self.__dict__ | {"_vecenv": _no_vecenv}
-
-
-def _no_vecenv() -> None:
-    """Takes the place of the reference to a vecenv in a copy."""
-
-
-class VecEnv(ABC):
+class VecEnv(Backend):
     """`num_envs` environments, whose agents are rows of one set of buffers.
 
     The arrays that `recv`, `step` and `reset` return are views of the buffers, on every backend:
@@ -182,7 +132,7 @@ class VecEnv(ABC):
         self._require_open()
         if seed is None and self._state is CREATED:
             seed = self._seed
-        self._start_reset(self._env_seeds(seed), seed, options)
+        self._start_reset(env_seeds(seed, self.num_envs), seed, options)
         self._state = WAITING
 
     def recv(self) -> Received:
@@ -229,7 +179,7 @@ class VecEnv(ABC):
         """
         if self._state is not READY:
             raise APIUsageError(f"send() came out of order: {self._state.value}")
-        array = self._as_actions(actions)
+        array = as_rows(actions, self._action_shape, self._action_dtype, self._masks)
         try:
             self._start_step(array)
             self._state = WAITING
@@ -297,13 +247,7 @@ class VecEnv(ABC):
         for index, taken in zip(workers, state["generators"], strict=True):
             self._on_env(index, "set_generators", (taken,), {})
         for name, array in state["rows"].items():
-            target = getattr(rows, name)
-            if target.shape != array.shape or target.dtype != array.dtype:
-                raise SnapshotError(
-                    f"{name}: expected {target.dtype} {target.shape}, got {array.dtype} "
-                    f"{array.shape}"
-                )
-            target[...] = array
+            _overwrite(getattr(rows, name), array, name)
         self._deliver_again()
         self._state = WAITING
 
@@ -334,46 +278,6 @@ class VecEnv(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- what a backend defines ------------------------------------------------------------
-
-    @abstractmethod
-    def _start_reset(
-        self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
-    ) -> None:
-        """Drop what is in flight and begin to reset; `base` is what `seeds` came from."""
-
-    @abstractmethod
-    def _start_step(self, actions: NDArray[Any]) -> None:
-        """Begin to step the environments of the last batch."""
-
-    @abstractmethod
-    def _receive(self) -> tuple[Buffers, Infos, NDArray[np.int64]]:
-        """Wait for the next batch: its rows, infos and agent indices."""
-
-    @abstractmethod
-    def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """`verb` (get_attr, set_attr or call) on environment `index`, wherever it is."""
-
-    @abstractmethod
-    def _rows_of_all(self) -> Buffers:
-        """The buffers of all environments."""
-
-    @abstractmethod
-    def _first_of_workers(self) -> Sequence[int]:
-        """The index of each worker process's first environment."""
-
-    @abstractmethod
-    def _drop_pending(self) -> None:
-        """Finish what is in flight and drop its results."""
-
-    @abstractmethod
-    def _deliver_again(self) -> None:
-        """Let the rows, as they are, be the next result, where one batch has all environments."""
-
-    @abstractmethod
-    def _close(self, timeout: float) -> None:
-        """Free everything."""
-
     # -- shared by the backends ------------------------------------------------------------
 
     def _abandon(self) -> None:
@@ -401,35 +305,6 @@ class VecEnv(ABC):
                 f"{self.agents_per_batch}; use {instead}, or leave out batch_size"
             )
 
-    def _env_seeds(self, seed: int | Sequence[int] | None) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return list(spread_seed(int(seed), self.num_envs))
-        seeds = [int(s) for s in seed]
-        if len(seeds) != self.num_envs or min(seeds) < 0:
-            raise APIUsageError(
-                f"seed: expected an int or {self.num_envs} seeds of at least 0, one per "
-                f"environment, got {len(seeds)}: {seeds!r:.200}"
-            )
-        return list(seeds)
-
-    def _as_actions(self, actions: Any) -> NDArray[Any]:
-        array = as_array(actions)
-        expected = self._action_shape
-        if array.shape != expected:
-            # Only the rank within a row may differ: rows of another number would be mixed up.
-            if array.shape[:1] != expected[:1] or array.size != np.prod(expected):
-                raise SpaceError(
-                    f"actions: expected shape {expected}, one row per agent of the last batch, got "
-                    f"{array.shape}"
-                )
-            array = array.reshape(expected)
-        if array.dtype != self._action_dtype or array.dtype.kind == "f":
-            # What absent agents do is dropped, so their rows may hold anything.
-            cast_actions(array[self._masks], self._action_dtype, "actions")
-        return array
-
     def _remote(
         self, verb: str, args: Sequence[Any], kwargs: dict[str, Any], indices: Sequence[int] | None
     ) -> list[Any]:
@@ -443,15 +318,9 @@ class VecEnv(ABC):
         return [self._on_env(index, verb, args, kwargs) for index in chosen]
 
 
-def spread_seed(seed: int, n: int) -> list[int]:
-    """`n` independent seeds below 2^31: children of `SeedSequence(seed)`.
-
-    Neighbouring seeds share no stream, and child i is the same whatever `n`.
-    """
-    if seed < 0:
-        raise APIUsageError(f"seed: expected an int of at least 0, got {seed}")
-    children = (np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(n))
-    return [int(child.generate_state(1)[0]) & 0x7FFFFFFF for child in children]
-
-
-Creator = Callable[[], Any]
+def _overwrite(rows: NDArray[Any], array: NDArray[Any], name: str) -> None:
+    if rows.shape != array.shape or rows.dtype != array.dtype:
+        raise SnapshotError(
+            f"{name}: expected {rows.dtype} {rows.shape}, got {array.dtype} {array.shape}"
+        )
+    rows[...] = array

@@ -11,7 +11,7 @@ from multiprocessing import connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from pufferlib.vector.base import CLOSE_TIMEOUT
+from pufferlib.vector.backend import CLOSE_TIMEOUT
 from pufferlib.vector.shared import Command
 
 

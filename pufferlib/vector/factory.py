@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pufferlib.exceptions import APIUsageError
-from pufferlib.vector.base import Creator, VecEnv
+from pufferlib.vector.backend import Creator
+from pufferlib.vector.base import VecEnv
 from pufferlib.vector.multiprocessing import Multiprocessing
 from pufferlib.vector.serial import Serial
 

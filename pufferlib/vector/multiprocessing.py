@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
 from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.base import Creator, Infos, VecEnv
+from pufferlib.vector.backend import Creator
+from pufferlib.vector.base import VecEnv
+from pufferlib.vector.group import Infos
 from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.workers import Team, Workers, to_error
 

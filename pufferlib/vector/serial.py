@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.base import FAILURE_TIMEOUT, Creator, Infos, VecEnv
-from pufferlib.vector.group import EnvGroup, require_equal
+from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
+from pufferlib.vector.base import VecEnv
+from pufferlib.vector.group import EnvGroup, Infos, require_equal
 from pufferlib.vector.sizes import Sizes
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pufferlib import exceptions
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.base import FAILURE_TIMEOUT, Creator, Infos
+from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
 from pufferlib.vector.ending import Ending
-from pufferlib.vector.group import Description, require_equal
+from pufferlib.vector.group import Description, Infos, require_equal
 from pufferlib.vector.shared import (
     PATIENCE,
     Command,

@@ -17,7 +17,7 @@ from fault_tools import drive
 
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError
-from pufferlib.vector.base import State
+from pufferlib.vector.order import State
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
