@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from vector import ENVS, NUM_ENVS, SERIAL, SYNC, Stepper, contestants, ratio
 
-from pufferlib.vector.base import spread_seed
+from pufferlib.vector.seeds import spread_seed
 
 BARE = "bare"
 
