@@ -7,7 +7,7 @@ import pickle
 import random
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,19 +212,21 @@ class EnvGroup:
         kinds = " > ".join(type(layer).__name__ for layer in snapshot.layers(self.envs[i]))
         raise AttributeError(f"environment {self.first_index + i} ({kinds}) has no {name!r}")
 
-    def close(self, announce: Callable[[int], object] = lambda index: None) -> None:
+    def close(self) -> None:
         """Close each environment once.
-
-        Args:
-            announce: called with each environment's index before its close.
 
         Raises:
             WorkerError: some environment's close raised; the others are closed by then.
         """
+        for _ in self.closing():
+            pass
+
+    def closing(self) -> Iterator[int]:
+        """`close`, with each environment's index before it is closed."""
         envs, self.envs = self.envs, []
         failures = []
         for i, env in enumerate(envs):
-            announce(self.first_index + i)
+            yield self.first_index + i
             try:
                 env.close()
             except Exception as error:

@@ -35,6 +35,11 @@ class Sizes:
         """Processes whose environments make one batch."""
         return self.batch_size // self.envs_per_worker
 
+    def team_size(self, zero_copy: bool) -> int:
+        """Neighbouring workers that are commanded as one: a batch's, or 1 if any may fill it."""
+        is_gathered = not zero_copy and self.workers_per_batch not in (1, self.num_workers)
+        return 1 if is_gathered else self.workers_per_batch
+
     def name_worker(self, worker: int) -> str:
         """A worker and its environments, for messages."""
         first, last = worker * self.envs_per_worker, (worker + 1) * self.envs_per_worker - 1

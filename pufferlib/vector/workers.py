@@ -13,11 +13,12 @@ from multiprocessing.context import BaseContext
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-from pufferlib import exceptions
 from pufferlib.exceptions import WorkerError
 from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
 from pufferlib.vector.ending import Ending
 from pufferlib.vector.group import Description, Infos, require_equal
+from pufferlib.vector.messages import to_error
+from pufferlib.vector.service import Plan, block_layout
 from pufferlib.vector.shared import (
     PATIENCE,
     Command,
@@ -28,7 +29,7 @@ from pufferlib.vector.shared import (
     create_block,
 )
 from pufferlib.vector.sizes import Sizes
-from pufferlib.vector.worker import STOP_SIGNALS, Plan, block_layout, work
+from pufferlib.vector.worker import STOP_SIGNALS, work
 
 # Seconds between looks at whether workers live that nobody waits for.
 CHECK_SECONDS = 0.5
@@ -298,11 +299,6 @@ def _held_signals(context: BaseContext) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def to_error(name: str, text: str) -> Exception:
-    """The exception of `pufferlib.exceptions` that a worker reported."""
-    return getattr(exceptions, name)(text)
 
 
 def _describe_exit(code: int | None) -> str:
