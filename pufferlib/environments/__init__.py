@@ -76,6 +76,15 @@ class Task:
 
 _FAMILIES = (
     Row(
+        name="atari",
+        description="Atari 2600 games through the Arcade Learning Environment",
+        default="ALE/Breakout-v5",
+        tasks={"breakout": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"},
+        extra="atari",
+        packages=("ale_py", "cv2"),
+        notes="games are in the package; atari/space_invaders and the like name the others",
+    ),
+    Row(
         name="classic_control",
         description="Gymnasium's small physics problems",
         default="CartPole-v1",

@@ -1,0 +1,13 @@
+"""Atari 2600 games through the Arcade Learning Environment (`ale_py`)."""
+
+from typing import TYPE_CHECKING
+
+from pufferlib.environments import lazy_policies
+from pufferlib.environments.atari.environment import EnvConfig, env_creator, make_env
+
+if TYPE_CHECKING:
+    from pufferlib.environments.atari.torch import Policy, Recurrent
+
+__all__ = ["EnvConfig", "Policy", "Recurrent", "env_creator", "make_env"]
+
+__getattr__ = lazy_policies(__name__)
