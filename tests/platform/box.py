@@ -6,6 +6,7 @@ The fixtures are known to every test in this directory (conftest.py imports them
 - `make_box`: makes more of them, removed after the module
 - `first_run`: one that was provisioned, for the whole session: look, but change nothing
 - `provisioned_image`: what `make_box` starts servers from that are provisioned already
+- `small_image`: a tank without Python, for tests of everything around it
 """
 
 import os
@@ -18,23 +19,13 @@ from engine_tools import BASE_IMAGE, ROOT, command, copy_checkout, wait_for
 
 IMAGE = "puffertank-test/box:bare"
 PROVISIONED = "puffertank-test/box:provisioned"
+SMALL = "puffertank-test/small:cpu"
 CHECKOUT = "/opt/puffertank"
 FILES = ROOT / "tests/platform/box"
 
 
-@dataclass
-class Box:
-    """One server. Everything runs as root unless a user is named."""
-
-    name: str
-
-    def run(self, *argv, user="root", check=True, text=None, timeout=300):
-        """Run a program; `text` is its standard input."""
-        options = ["--interactive"] if text is not None else []
-        words = ["docker", "exec", *options, "--user", user, self.name, *map(str, argv)]
-        if text is None:
-            return command(*words, check=check, timeout=timeout)
-        return command(*words, check=check, timeout=timeout, stdin=None, input=text)
+class Server:
+    """What tests do with a server. Each kind has its own `run`, `wait` and `reboot`."""
 
     def shell(self, script, **options):
         """Run a script of bash."""
@@ -68,6 +59,21 @@ class Box:
     def journal(self, tag="tank-provision"):
         """Return what was logged under a tag."""
         return self.run("journalctl", "-q", "-o", "cat", "-t", tag).stdout
+
+
+@dataclass
+class Box(Server):
+    """One container that is a server. Everything runs as root unless a user is named."""
+
+    name: str
+
+    def run(self, *argv, user="root", check=True, text=None, timeout=300):
+        """Run a program; `text` is its standard input."""
+        options = ["--interactive"] if text is not None else []
+        words = ["docker", "exec", *options, "--user", user, self.name, *map(str, argv)]
+        if text is None:
+            return command(*words, check=check, timeout=timeout)
+        return command(*words, check=check, timeout=timeout, stdin=None, input=text)
 
     @property
     def address(self):
@@ -148,6 +154,15 @@ def provisioned_image(first_run):
     command("docker", "commit", first_run.box.name, PROVISIONED)
     yield PROVISIONED
     command("docker", "image", "rm", "-f", PROVISIONED, check=False)
+
+
+@pytest.fixture(scope="session")
+def small_image(engine, box_checkout):
+    """An image of this machine's engine: Debian, with the labels that make it a tank."""
+    lock = command("python3", "pufferlib/lock.py", cwd=box_checkout).stdout.strip()
+    lines = [f"FROM {BASE_IMAGE}", "RUN mkdir /puffer", f"LABEL io.puffertank.lock-hash={lock}"]
+    command("docker", "build", "-q", "-t", SMALL, "-", stdin=None, input="\n".join(lines))
+    return SMALL
 
 
 @pytest.fixture(scope="module")

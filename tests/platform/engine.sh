@@ -5,6 +5,7 @@
 #                                     then make the Debian base image and what else the tests need
 #   tests/platform/engine.sh down     stop the engine if `up` started it; any other one stays
 #   tests/platform/engine.sh status   say what answers; exit 1 if nothing does
+#   tests/platform/engine.sh vm-tools      install what emulates a machine of its own
 #   tests/platform/engine.sh second-up     start another engine, empty, to move images to; the last
 #                                          line is its address, for DOCKER_HOST
 #   tests/platform/engine.sh second-down   stop it and remove its data
@@ -194,6 +195,8 @@ second-down() {
     say "the second engine is stopped and its data removed"
 }
 
+vm-tools() { apt_install e2fsprogs openssh-client qemu-system-x86; }
+
 status() {
     if ! answers; then
         say "none answers (start one: tests/platform/engine.sh up)"
@@ -205,9 +208,9 @@ status() {
 }
 
 case ${1:-} in
-    up | down | status | second-up | second-down) "$1" ;;
+    up | down | status | vm-tools | second-up | second-down) "$1" ;;
     *)
-        echo "usage: tests/platform/engine.sh up|down|status|second-up|second-down" >&2
+        echo "usage: tests/platform/engine.sh up|down|status|vm-tools|second-up|second-down" >&2
         exit 2
         ;;
 esac

@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -31,6 +32,7 @@ class Client:
     user: str
     directory: Path
     address: str
+    port: int = 22
 
     def prepare(self):
         """Make a key and a configuration of ssh; returns the public key."""
@@ -42,7 +44,8 @@ class Client:
 
     def point_at(self, address):
         """Use the server at another address."""
-        lines = [f"HostName {address}", f"User {self.user}", f"IdentityFile {self.directory}/key"]
+        lines = [f"HostName {address}", f"Port {self.port}", f"User {self.user}",
+                 f"IdentityFile {self.directory}/key"]  # fmt: skip
         self.configuration.write_text(SSH_OPTIONS + "".join(f"  {line}\n" for line in lines))
 
     @property
@@ -73,6 +76,13 @@ class Client:
         """The same on a terminal of its own."""
         line = ["ssh", "-F", str(self.configuration), "-tt", *flags, "box", *arguments]
         return Terminal(line, rows, columns)
+
+
+def free_port():
+    """A port of this machine on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Terminal:

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 from engine_tools import command, wait_for
-from login_tools import Client
+from login_tools import Client, free_port
 from nested_engine import share_image
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
@@ -64,12 +64,6 @@ def forward():
     for process in started:
         process.terminate()
         process.wait()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def matching(server, pattern):

@@ -1,0 +1,135 @@
+"""A server with a kernel of its own: the bare box of box.py as an emulated machine.
+
+Nothing of the hardware is needed for it: qemu computes what the processors would, which is five to
+eight times slower than they are. Nothing is left of it but layers in the engine's cache.
+"""
+
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from box import CHECKOUT, Server
+from box import IMAGE as BOX_IMAGE
+from engine_tools import BASE_IMAGE, ROOT, VERSION, command, wait_for
+from login_tools import Client, free_port
+
+IMAGE = "puffertank-test/vm:bare"
+TANK = "puffertank-test/tank:small"
+TANK_FILE = "/srv/tank.tar"
+FILES = ROOT / "tests/platform/vm"
+BOOT_SECONDS = 400  # a minute on an idle machine
+
+
+@dataclass
+class VirtualMachine(Server):
+    """One emulated server, which `root` reaches over ssh; users reach it at the same port."""
+
+    root: Client
+    process: subprocess.Popen
+    directory: Path
+
+    def run(self, *argv, check=True, text=None, timeout=600):
+        """Run a program as root; `text` is its standard input."""
+        options = {} if text is None else {"stdin": None, "input": text}
+        line = shlex.join(map(str, argv))
+        # A machine that was switched off says nothing more.
+        options["flags"] = ["-o", "ServerAliveInterval=15"]
+        return self.root.ssh(line, check=check, timeout=timeout, **options)
+
+    def wait(self):
+        """Wait until systemd has started everything."""
+        wait_for(lambda: self.boot(), "sshd", BOOT_SECONDS)
+        state = self.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip()
+        failed = self.run("systemctl", "--failed", "--no-legend").stdout
+        assert state == "running", failed
+
+    def boot(self):
+        """What tells one boot of the kernel from another."""
+        return self.run("cat", "/proc/sys/kernel/random/boot_id", check=False).stdout
+
+    def reboot(self):
+        """Reboot it, and wait until it has come back."""
+        before = self.boot()
+        self.run("systemctl", "reboot", check=False)
+        wait_for(lambda: self.boot() not in ("", before), "another boot", BOOT_SECONDS)
+        self.wait()
+
+    def remove(self):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory)
+
+
+def build_images(checkout):
+    """The machine's files, and a small tank for it to load."""
+    lock_hash = command("python3", "pufferlib/lock.py", cwd=checkout).stdout.strip()
+    command("docker", "build", "-q", "-t", IMAGE, "-f", FILES / "vm.dockerfile",
+            "--build-arg", f"BOX_IMAGE={BOX_IMAGE}", FILES, timeout=900)  # fmt: skip
+    command("docker", "build", "-q", "-t", TANK, "-f", FILES / "image.dockerfile",
+            "--build-arg", f"BASE_IMAGE={BASE_IMAGE}", "--build-arg", f"LOCK_HASH={lock_hash}",
+            "--build-arg", f"VERSION={VERSION}", checkout, timeout=900)  # fmt: skip
+
+
+def export(image, tree):
+    """All files of an image, with their owners."""
+    tree.mkdir()
+    container = command("docker", "create", image).stdout.strip()
+    pipe = 'docker export "$1" | tar -x --numeric-owner -C "$2"'
+    command("bash", "-euo", "pipefail", "-c", pipe, "export", container, tree, timeout=900)
+    command("docker", "rm", container)
+
+
+def furnish(tree, checkout, key):
+    """What differs from machine to machine, the checkout, and the small tank as a file."""
+    (tree / "etc/hostname").write_text("tank-1\n")
+    (tree / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 tank-1\n")
+    (tree / "etc/resolv.conf").write_text("nameserver 10.0.2.3\n")  # qemu's own
+    (tree / "root/.ssh").mkdir(mode=0o700)
+    (tree / "root/.ssh/authorized_keys").write_text(key)
+    shutil.copytree(checkout, tree / CHECKOUT.removeprefix("/"))
+    command("docker", "save", "-o", f"{tree}{TANK_FILE}", TANK)
+
+
+def make_disk(directory, image, checkout, key):
+    """The files that `start` boots: a disk, and the kernel that is on it."""
+    tree, disk = directory / "tree", directory / "disk"
+    export(image, tree)
+    furnish(tree, checkout, key)
+    for name in ("vmlinuz", "initrd.img"):
+        (found,) = (tree / "boot").glob(f"{name}-*")
+        shutil.copy(found, directory / name)
+    with disk.open("wb") as file:
+        file.truncate(12 << 30)  # of which only what is written takes space
+    command("mkfs.ext4", "-q", "-F", "-d", tree, disk, timeout=900)
+    shutil.rmtree(tree)
+
+
+def start(directory, port):
+    """Boot the machine; its console is the file `console`."""
+    # Without the mitigations, which cost an emulated processor most, and guard nothing here.
+    kernel = "root=/dev/vda rw console=ttyS0 mitigations=off"
+    line = [
+        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max",
+        "-smp", "2", "-m", "3072", "-display", "none", "-serial", f"file:{directory}/console",
+        "-kernel", directory / "vmlinuz", "-initrd", directory / "initrd.img", "-append", kernel,
+        "-drive", f"file={directory}/disk,format=raw,if=virtio,cache=unsafe",
+        "-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22",
+        "-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
+    ]  # fmt: skip
+    return subprocess.Popen(line, stdin=subprocess.DEVNULL)
+
+
+def make_machine(checkout, image=IMAGE):
+    """Boot a bare machine that has the checkout."""
+    assert platform.machine() == "x86_64", "the emulated machine is of this kind of processor"
+    directory = Path(tempfile.mkdtemp(prefix="puffertank-vm-"))
+    root = Client("root", directory / "root", "127.0.0.1", free_port())
+    key = root.prepare()
+    make_disk(directory, image, checkout, key)
+    machine = VirtualMachine(root, start(directory, root.port), directory)
+    machine.wait()
+    return machine

@@ -1,0 +1,34 @@
+# A tank of 60 MB for the emulated machine, which would load the real one for a quarter of an hour: its
+# start, its health check, its login's programs and its labels are the shipped ones; it has no torch.
+#
+#   docker build -f tests/platform/vm/image.dockerfile .
+ARG BASE_IMAGE=puffertank-test/debian:bookworm
+
+FROM ${BASE_IMAGE}
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+COPY docker/apt-install /usr/local/bin/
+RUN apt-install openssh-sftp-server procps python3 tini
+COPY docker/profile.sh /etc/profile.d/puffertank.sh
+ENV LANG=C.UTF-8 \
+    PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin \
+    VIRTUAL_ENV=/opt/venv
+RUN groupadd --system venv \
+    && python3 -m venv --without-pip /opt/venv \
+    && mkdir /opt/puffertank \
+    && echo 'none None' >/opt/puffertank/torch
+WORKDIR /puffer
+COPY pufferlib/*.py pufferlib/
+RUN echo /puffer >/opt/venv/lib/python3.11/site-packages/puffer.pth \
+    && python -c 'import pufferlib'
+COPY docker/entrypoint docker/healthcheck pufferlib/lock.py /opt/puffertank/
+COPY docker/tank /usr/local/bin/
+
+ARG VERSION=0 LOCK_HASH=unknown
+ENV PUFFERTANK_VERSION=${VERSION} \
+    PUFFERTANK_LOCK_HASH=${LOCK_HASH}
+LABEL org.opencontainers.image.version="${VERSION}" \
+    io.puffertank.lock-hash="${LOCK_HASH}"
+HEALTHCHECK --interval=60s --timeout=20s --start-period=30s --start-interval=2s \
+    CMD ["/opt/puffertank/healthcheck"]
+ENTRYPOINT ["/opt/puffertank/entrypoint"]
+CMD ["bash", "-l"]
