@@ -9,8 +9,10 @@ apply() {
     # Written first: the engine's first start finds it.
     keep_other_settings
     daemon_json | write_file "$DAEMON_JSON" 0644
+    # Debian's kernel has AppArmor on, and there no container starts without its parser, which the
+    # engine's packages merely recommend.
     # shellcheck disable=SC2086
-    install_packages iptables $DOCKER_PACKAGES
+    install_packages apparmor iptables $DOCKER_PACKAGES
     replace_old_engine
     [[ $DRY_RUN == 0 || -n $(command -v dockerd) ]] || return 0
     enable_unit containerd.service
