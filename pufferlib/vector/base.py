@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from pufferlib.vector.backend import CLOSE_TIMEOUT, FAILURE_TIMEOUT, Backend
 from pufferlib.vector.driver import DriverEnv
 from pufferlib.vector.group import Description, Infos
 from pufferlib.vector.order import CLOSED, CREATED, READY, WAITING
+from pufferlib.vector.restarting import RESTARTED
 from pufferlib.vector.seeds import env_seeds
 
 Received = tuple[
@@ -39,7 +41,8 @@ class VecEnv(Backend):
     pass `copy=True` to `make`. Infos are snapshots.
 
     An environment that raises, a worker that dies, and a Ctrl-C in one of the calls close the
-    whole vecenv before the exception leaves the call; only what `call` and its like raise does not.
+    whole vecenv before the exception leaves the call; only what `call` and its like raise does not,
+    and what `restart` of `make` survives.
 
     Attributes:
         num_envs: environments.
@@ -71,6 +74,7 @@ class VecEnv(Backend):
         shape, self._action_dtype = row_layout(self.single_action_space)
         self._action_shape = (self.agents_per_batch, *shape)
         self._is_pool = batch_size != num_envs
+        self._restart = 0
         self._copy = copy
         self._seed: int | None = seed
         self._state = CREATED
@@ -151,6 +155,8 @@ class VecEnv(Backend):
             raise APIUsageError(f"recv() came out of order: {self._state.value}")
         try:
             rows, infos, env_id = self._receive()
+            if self._restart and infos:
+                _warn_of_restarts(infos)
             self._masks = rows.masks
             self._state = READY
         except BaseException:  # a Ctrl-C too: part of the result is lost
@@ -316,6 +322,13 @@ class VecEnv(Backend):
                     f"indices: expected 0 to {self.num_envs - 1}, got environment {index}"
                 )
         return [self._on_env(index, verb, args, kwargs) for index in chosen]
+
+
+def _warn_of_restarts(infos: Infos) -> None:
+    for info in infos:
+        for index, reason in info.get(RESTARTED, {}).items():
+            text = f"environment {index} was made anew: {reason.splitlines()[0]}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _overwrite(rows: NDArray[Any], array: NDArray[Any], name: str) -> None:

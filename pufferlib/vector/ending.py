@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import connection
-from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from pufferlib.vector.backend import CLOSE_TIMEOUT
-from pufferlib.vector.shared import Command
+from pufferlib.vector.processes import Processes
+from pufferlib.vector.shared import Command, Signals
 
 
 class Ending:
     """Ends the workers; holds no reference to the vecenv, so that it can run after it.
 
     Args:
-        processes, pipes, go: of the workers, filled as these start.
+        processes: of the workers.
+        signals: by worker.
         name: a worker's name for messages.
 
     Attributes:
         commands: a byte per worker, once memory is shared.
+        memory: file descriptor of that memory to close, or None.
         timeout: seconds that environments get to close.
         is_asked: somebody called `close` and will be told what failed. A vecenv that was dropped,
             or that the program left open, warns instead.
@@ -31,12 +34,13 @@ class Ending:
 
     def __init__(
         self,
-        processes: list[Any],
-        pipes: list[connection.Connection],
-        go: list[Semaphore],
+        processes: Processes,
+        signals: Sequence[Signals],
         name: Callable[[int], str],
     ) -> None:
-        self.processes, self.pipes, self.go, self.name = processes, pipes, go, name
+        self.processes, self.pipes = processes.running, processes.pipes
+        self.signals, self.name = signals, name
+        self.memory: int | None = None
         self.commands: memoryview | None = None
         self.timeout = CLOSE_TIMEOUT
         self.is_asked = False
@@ -60,10 +64,10 @@ class Ending:
     def _ask_to_close(self, worker: int) -> None:
         if self.commands is not None:
             self.commands[worker] = Command.CLOSE
-            self.go[worker].release()
+            self.signals[worker].go.release()
             return
         with contextlib.suppress(OSError):  # dead already
-            self.pipes[worker].send("close")
+            self.pipes[worker].send(("close",))
 
     def _wait(self, failures: list[str], deadline: float) -> None:
         """Read what workers still send, so that none blocks on a full pipe, until all ended."""
@@ -92,6 +96,8 @@ class Ending:
             process.close()
         for pipe in self.pipes:
             pipe.close()
+        if self.memory is not None:
+            os.close(self.memory)
         return [self._describe_late(worker) for worker in late]
 
     def _describe_late(self, worker: int) -> str:

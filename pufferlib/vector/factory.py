@@ -30,6 +30,8 @@ def make(
     seed: int | None = 0,
     context: Any = None,
     copy: bool = False,
+    timeout: float | None = None,
+    restart: int = 0,
 ) -> VecEnv:
     """Many environments as one.
 
@@ -49,8 +51,14 @@ def make(
         seed: for the first reset that names none, and for the workers' global generators; None
             takes fresh entropy.
         context: start method ('fork', 'forkserver', 'spawn') or multiprocessing context. None:
-            what the program has set, else fork on Linux and spawn elsewhere.
+            what the creator's attribute `start_method` demands, else what the program has set,
+            else fork on Linux and spawn elsewhere.
         copy: return copies instead of live views.
+        timeout: seconds that a worker may take for the step or reset of its environments; then a
+            `WorkerError` names those that are still busy. None: as long as it takes.
+        restart: how often an environment that raises in step or reset, or whose worker dies or
+            hangs, is made anew in its place. Its episode ends with a row that is truncated and
+            absent (mask False); an info `{'restarted': {index: error}}` and a warning tell.
 
     Raises:
         APIUsageError: arguments that do not go together; names the nearest that do.
@@ -65,6 +73,7 @@ def make(
         raise APIUsageError(f"backend: expected Serial or Multiprocessing, got {backend!r}")
     if seed is not None and (isinstance(seed, bool) or int(seed) != seed or seed < 0):
         raise APIUsageError(f"seed: expected an int of at least 0, or None, got {seed!r}")
+    _check_failing(timeout, restart)
     make_backend: Callable[..., VecEnv] = backend  # all take these, whatever their base says
     return make_backend(
         creators,
@@ -74,7 +83,16 @@ def make(
         seed=None if seed is None else int(seed),
         context=context,
         copy=copy,
+        timeout=timeout,
+        restart=restart,
     )
+
+
+def _check_failing(timeout: Any, restart: Any) -> None:
+    if timeout is not None and not timeout > 0:
+        raise APIUsageError(f"timeout: expected seconds above 0, or None, got {timeout!r}")
+    if isinstance(restart, bool) or not isinstance(restart, int) or restart < 0:
+        raise APIUsageError(f"restart: expected an int of at least 0, got {restart!r}")
 
 
 def _creators(creators: Any, args: Any, kwargs: Any, num_envs: int) -> list[Creator]:

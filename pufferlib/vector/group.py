@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from pufferlib import snapshot
 from pufferlib.buffers import Buffers
@@ -73,6 +74,19 @@ def require_equal(first: Description, other: Description, index: int) -> None:
             )
 
 
+@dataclass(frozen=True)
+class Ledger:
+    """What is known of a group even if its process never returns.
+
+    Attributes:
+        current: one uint32, the index within the group of the environment at work.
+        restarts: uint32, how often each environment has been made anew.
+    """
+
+    current: memoryview
+    restarts: NDArray[np.uint32]
+
+
 class EnvGroup:
     """Makes, steps and closes a few environments.
 
@@ -88,18 +102,21 @@ class EnvGroup:
     def __init__(self, creators: Sequence[Callable[[], Any]], first_index: int) -> None:
         self.first_index = first_index
         self.envs: list[Any] = []
+        self._creators = creators
         self._seeds: list[int | None] = [None] * len(creators)
         self._steps = 0
+        self._rows: list[Any] = []
         self._stepping: list[tuple[Callable[[Any], Infos], Any]] = []
+        self._current = memoryview(bytearray(4)).cast("I")
         try:
-            self._create(creators)
+            self._create()
         except BaseException:
             with contextlib.suppress(WorkerError):  # the first error is the one to see
                 self.close()
             raise
 
-    def _create(self, creators: Sequence[Callable[[], Any]]) -> None:
-        for i, creator in enumerate(creators):
+    def _create(self) -> None:
+        for i, creator in enumerate(self._creators):
             try:
                 self.envs.append(creator())
             except Exception as error:
@@ -109,14 +126,24 @@ class EnvGroup:
                 self.description = other
             require_equal(self.description, other, self.first_index + i)
 
-    def bind(self, buffers: Buffers) -> None:
-        """Write to `buffers` from now on, `num_agents` rows for each environment in turn."""
-        n = self.description.num_agents
-        slices = [buffers.view(i * n, (i + 1) * n) for i in range(len(self.envs))]
-        self._rows = [env.bind(rows) for env, rows in zip(self.envs, slices, strict=True)]
+    def bind(self, buffers: Buffers, ledger: Ledger | None = None) -> None:
+        """Write to `buffers` from now on, `num_agents` rows for each environment in turn.
+
+        Args:
+            ledger: where to write what others should know; None: where nobody looks.
+        """
+        if ledger is not None:
+            self._current = ledger.current
+        views = self._views_of(buffers)
+        self._rows = [env.bind(view) for env, view in zip(self.envs, views, strict=True)]
         self._stepping = [
-            (rows.step, view.actions) for rows, view in zip(self._rows, slices, strict=True)
+            (rows.step, view.actions) for rows, view in zip(self._rows, views, strict=True)
         ]
+
+    def _views_of(self, buffers: Buffers) -> list[Buffers]:
+        """The rows of each environment."""
+        n = self.description.num_agents
+        return [buffers.view(i * n, (i + 1) * n) for i in range(len(self.envs))]
 
     def reset(self, seeds: Sequence[int | None], options: dict[str, Any] | None) -> Infos:
         """Reset all environments and write their first rows."""
@@ -125,26 +152,35 @@ class EnvGroup:
         for i, (rows, seed) in enumerate(zip(self._rows, seeds, strict=True)):
             if seed is not None:
                 self._seeds[i] = seed
+            self._current[0] = i
             try:
                 infos += rows.reset(seed, options)
             except Exception as error:
-                raise self._failure("reset", i, error) from error
+                infos += self._recover_reset(i, error)
         return infos
 
     def step(self) -> Infos:
         """Step all environments with the actions in the buffers and write the rows that follow."""
         self._steps += 1
         infos: Infos = []
-        i = 0
-        try:
-            for step, actions in self._stepping:
+        current = self._current
+        for i, (step, actions) in enumerate(self._stepping):
+            current[0] = i
+            try:
                 new = step(actions)
-                if new:
-                    infos += new
-                i += 1
-        except Exception as error:
-            raise self._failure(f"step {self._steps}", i, error) from error
+            except Exception as error:
+                new = self._recover_step(i, error)
+            if new:
+                infos += new
         return infos
+
+    def _recover_reset(self, i: int, error: Exception) -> Infos:
+        """What to tell after the reset of environment `i` raised and its rows were written."""
+        raise self._failure("reset", i, error) from error
+
+    def _recover_step(self, i: int, error: Exception) -> Infos:
+        """What to tell after a step of environment `i` raised and its rows were written."""
+        raise self._failure(f"step {self._steps}", i, error) from error
 
     def _failure(self, where: str, i: int, error: Exception) -> WorkerError:
         index, seed = self.first_index + i, self._seeds[i]

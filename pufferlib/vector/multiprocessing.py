@@ -6,10 +6,12 @@ import multiprocessing
 import sys
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
+from typing import Any
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.parallel import Parallel
+from pufferlib.vector.processes import Job
 from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.workers import Workers
 
@@ -32,21 +34,51 @@ class Multiprocessing(Parallel):
         seed: int | None = 0,
         context: str | BaseContext | None = None,
         copy: bool = False,
+        timeout: float | None = None,
+        restart: int = 0,
     ) -> None:
         sizes = Sizes.parallel(len(creators), num_workers, batch_size, zero_copy)
         team_size = sizes.team_size(zero_copy)
-        workers = Workers(creators, sizes, team_size, seed, _resolve_context(context))
+        context = _resolve_context(context, creators)
+        workers = Workers(Job(creators, sizes, seed, context, restart), team_size, timeout)
         super().__init__(workers, sizes, team_size, seed, copy)
+        self._restart = restart
 
 
-def _resolve_context(context: str | BaseContext | None) -> BaseContext:
-    """The start method: as asked, else as the user's program has set it, else the fastest safe."""
+def _resolve_context(context: str | BaseContext | None, creators: Sequence[Creator]) -> BaseContext:
+    """The start method: as asked or demanded, else the program's own, else the fastest safe.
+
+    A creator demands one by its attribute `start_method`.
+
+    Raises:
+        APIUsageError: another one is asked than is demanded, or a worker came here by importing.
+    """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise APIUsageError(
             "vector.make() ran while a worker process was importing the main script: put the "
             "script's code under `if __name__ == '__main__':`"
         )
+    asked = context.get_start_method() if isinstance(context, BaseContext) else context
+    demands = {demand for creator in creators if (demand := _demand(creator))}
+    if len(demands | {asked} - {None}) > 1:
+        raise APIUsageError(
+            f"context: expected {' or '.join(map(repr, sorted(demands)))}, the start_method that "
+            f"the environments' creators demand, got {asked!r}; leave context out"
+            if asked
+            else f"the creators demand unlike start methods, {sorted(demands)}; make a vectorized "
+            "environment of each"
+        )
     if isinstance(context, BaseContext):
         return context
-    chosen = context or multiprocessing.get_start_method(allow_none=True)
+    chosen = asked or next(iter(demands), None) or multiprocessing.get_start_method(allow_none=True)
     return multiprocessing.get_context(chosen or ("fork" if sys.platform == "linux" else "spawn"))
+
+
+def _demand(creator: Any) -> str | None:
+    """The start method that a creator demands, also through `functools.partial`."""
+    while creator is not None:
+        demand: str | None = getattr(creator, "start_method", None)
+        if demand is not None:
+            return demand
+        creator = getattr(creator, "func", None)
+    return None

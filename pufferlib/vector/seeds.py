@@ -28,6 +28,18 @@ def env_seeds(seed: int | Sequence[int] | None, num_envs: int) -> list[int | Non
     return list(seeds)
 
 
+def restart_seed(seed: int | None, restarts: int) -> int | None:
+    """The seed of an environment that was given `seed` once and has been made anew since.
+
+    Args:
+        seed: None has no successor but None.
+        restarts: how often it has been made anew, at least once.
+    """
+    if seed is None:
+        return None
+    return spread_seed(seed, restarts)[-1]
+
+
 def spread_seed(seed: int, n: int) -> list[int]:
     """`n` independent seeds below 2^31: children of `SeedSequence(seed)`.
 

@@ -17,6 +17,7 @@ from pufferlib.exceptions import WorkerError
 from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
 from pufferlib.vector.base import VecEnv
 from pufferlib.vector.group import EnvGroup, Infos, require_equal
+from pufferlib.vector.restarting import make_group
 from pufferlib.vector.sizes import Sizes
 
 
@@ -24,8 +25,8 @@ class Serial(VecEnv):
     """Steps environments where the caller can set a breakpoint; see `make` for the arguments.
 
     A pool (`batch_size < num_envs`) hands out its batches in turn. Exceptions keep their own
-    traceback as the cause of the `WorkerError`. `num_workers`, `zero_copy` and `context` have no
-    meaning here and are accepted so that one call serves every backend.
+    traceback as the cause of the `WorkerError`. `num_workers`, `zero_copy`, `context` and
+    `timeout` have no meaning here and are accepted so that one call serves every backend.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class Serial(VecEnv):
         seed: int | None = 0,
         context: Any = None,
         copy: bool = False,
+        timeout: float | None = None,
+        restart: int = 0,
     ) -> None:
         sizes = Sizes.serial(len(creators), batch_size)
         self._groups: list[EnvGroup] = []
@@ -45,7 +48,7 @@ class Serial(VecEnv):
         self._finalizer = weakref.finalize(self, _close_groups, self._groups)
         try:
             for start in range(0, sizes.num_envs, sizes.batch_size):
-                group = EnvGroup(creators[start : start + sizes.batch_size], start)
+                group = make_group(creators[start : start + sizes.batch_size], start, restart)
                 self._groups.append(group)
                 require_equal(self._groups[0].description, group.description, start)
         except BaseException:
@@ -54,6 +57,7 @@ class Serial(VecEnv):
             raise
         description = self._groups[0].description
         super().__init__(description, sizes.num_envs, sizes.batch_size, seed, copy)
+        self._restart = restart
         final = description.autoreset_mode.value == "SameStep"
         self._buffers = buffers = Buffers.allocate(
             self.single_observation_space, self.single_action_space, self.num_agents, final

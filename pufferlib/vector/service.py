@@ -12,10 +12,11 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from pufferlib.buffers import Layout
+from pufferlib.buffers import Buffers, Layout
 from pufferlib.exceptions import APIUsageError
-from pufferlib.vector.group import Description, EnvGroup
+from pufferlib.vector.group import Description, Ledger
 from pufferlib.vector.messages import dumps, to_message, to_raised
+from pufferlib.vector.restarting import RestartingGroup, make_group
 
 # Native libraries would start a thread per core in every worker.
 THREAD_VARIABLES = (
@@ -37,6 +38,7 @@ class Plan:
     num_workers: int
     num_envs: int
     seed: int | None
+    restart: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
@@ -80,7 +82,20 @@ class Service:
     def __init__(self, plan: Plan) -> None:
         seed_globals(plan.seed, plan.worker)
         self._plan = plan
-        self.group = EnvGroup(plan.creators, plan.first_index)
+        self.group = make_group(plan.creators, plan.first_index, plan.restart)
+
+    def bind(self, rows: Buffers, ledger: Ledger, lost: bytes | None = None) -> None:
+        """Write to `rows`; a pickled `Lost` if they are another worker's that died."""
+        if lost is None:
+            self.group.bind(rows, ledger)
+        else:
+            assert isinstance(self.group, RestartingGroup)
+            self.group.replace(rows, ledger, cloudpickle.loads(lost))
+
+    def tell(self) -> tuple[Any, ...]:
+        """What `bind` in place of another worker has to tell."""
+        assert isinstance(self.group, RestartingGroup)
+        return "infos", self.group.untold()
 
     def step(self) -> tuple[Any, ...] | None:
         """Step all; what there is to tell: infos, an error, or None."""

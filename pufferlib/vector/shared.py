@@ -13,6 +13,7 @@ from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 from time import perf_counter
 
+import numpy as np
 import psutil
 
 from pufferlib.buffers import ALIGNMENT, Buffers, Layout
@@ -34,9 +35,9 @@ yield_core: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
 
 
 class Command:
-    """What a worker's command byte asks for."""
+    """What a worker's command byte asks for. TELL: what a new worker has to say of an old one."""
 
-    STEP, RESET, CALL, CLOSE = range(4)
+    STEP, RESET, CALL, CLOSE, TELL = range(5)
 
 
 class Status:
@@ -52,8 +53,11 @@ class Waiter:
         self._attempt = semaphore.acquire
         self._spin = SPIN_SECONDS
 
-    def wait(self, on_idle: Callable[[], None]) -> None:
-        """Return once the semaphore has been taken; `on_idle` runs now and then while blocked."""
+    def wait(self, on_idle: Callable[[], bool]) -> None:
+        """Return once the semaphore has been taken, or `on_idle` says that there is no need.
+
+        `on_idle` runs now and then while this process is blocked.
+        """
         attempt = self._attempt
         if attempt(False):
             return
@@ -63,8 +67,8 @@ class Waiter:
             yield_core()
             if attempt(False):
                 return
-        while not attempt(True, PATIENCE):
-            on_idle()
+        while not attempt(True, PATIENCE) and not on_idle():
+            pass
         is_short = perf_counter() - start < 2 * SPIN_SECONDS
         self._spin = SPIN_SECONDS if is_short else BRIEF_SPIN_SECONDS
 
@@ -121,24 +125,30 @@ class SharedBlock:
 
     Attributes:
         commands, statuses: a byte per worker.
+        currents: by worker, the index among its environments of the one that it works on.
+        restarts: by environment, how often it was made anew.
         finished: a byte per team, set by the team's last worker and cleared by the driver.
         buffers: the rows.
     """
 
-    def __init__(self, fd: int, layout: Layout, num_workers: int) -> None:
-        self.memory = mmap.mmap(fd, self.nbytes(layout, num_workers))
+    def __init__(self, fd: int, layout: Layout, num_workers: int, num_envs: int) -> None:
+        self.memory = mmap.mmap(fd, self.nbytes(layout, num_workers, num_envs))
         view = memoryview(self.memory)
         flags = num_workers * ALIGNMENT
+        rows = self.nbytes(layout, num_workers, num_envs) - layout.nbytes
         # A cache line for each worker, so that they do not slow each other down.
         self.commands = view[:flags:ALIGNMENT]
         self.statuses = view[1:flags:ALIGNMENT]
+        self.currents = view[:flags].cast("I")[1 :: ALIGNMENT // 4]
         self.finished = view[flags : 2 * flags : ALIGNMENT]
-        self.buffers: Buffers = layout.map(view[2 * flags :])
+        self.restarts = np.frombuffer(view[2 * flags : rows], np.uint32)[:num_envs]
+        self.buffers: Buffers = layout.map(view[rows:])
 
     @staticmethod
-    def nbytes(layout: Layout, num_workers: int) -> int:
+    def nbytes(layout: Layout, num_workers: int, num_envs: int) -> int:
         """Bytes that a block needs."""
-        return 2 * num_workers * ALIGNMENT + layout.nbytes
+        lines = 2 * num_workers + -(-4 * num_envs // ALIGNMENT)
+        return lines * ALIGNMENT + layout.nbytes
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from multiprocessing import connection, reduction
 from typing import Any
 
 from pufferlib.exceptions import WorkerError
+from pufferlib.vector.group import Ledger
 from pufferlib.vector.messages import to_message
 from pufferlib.vector.service import Plan, Service, block_layout, use_one_thread
 from pufferlib.vector.shared import Command, SharedBlock, Signals, Status, Waiter
@@ -92,18 +93,22 @@ class _Session:
         self.pipe.send(("description", description))
         while not self.pipe.poll(0.5):
             self._check_driver()
-        command = self.pipe.recv()
+        command, *content = self.pipe.recv()
         if command == "close":  # another worker could not begin
             self._close()
             return
         fd = reduction.recv_handle(self.pipe)
-        block = SharedBlock(
-            fd, block_layout(description, self.plan.num_envs), self.plan.num_workers
-        )
+        plan, layout = self.plan, block_layout(description, self.plan.num_envs)
+        block = SharedBlock(fd, layout, plan.num_workers, plan.num_envs)
         os.close(fd)
-        rows = len(self.group.envs) * description.num_agents
-        start = self.plan.worker * rows
-        self.group.bind(block.buffers.view(start, start + rows))
+        n = len(self.group.envs)
+        ledger = Ledger(
+            block.currents[plan.worker : plan.worker + 1],
+            block.restarts[plan.first_index : plan.first_index + n],
+        )
+        start = plan.first_index * description.num_agents
+        rows = block.buffers.view(start, start + n * description.num_agents)
+        self.service.bind(rows, ledger, *content)
         self._obey(block)
 
     def _obey(self, block: SharedBlock) -> None:
@@ -133,6 +138,8 @@ class _Session:
         """Step or reset; a status and what there is to tell, or None."""
         if command == Command.STEP:
             message = self.service.step()
+        elif command == Command.TELL:
+            message = self.service.tell()
         else:
             message = self.service.reset(self.pipe.recv_bytes())
         if message is None:
@@ -157,6 +164,7 @@ class _Session:
         with contextlib.suppress(OSError):  # a driver that has died meanwhile
             self._send(("closing", index))
 
-    def _check_driver(self) -> None:
+    def _check_driver(self) -> bool:
         if _is_orphan():
             raise OrphanedError
+        return False
