@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import fake_docker
 import pytest
-from tank import audit, cli, containers, engine, gpus, network, store, users
+from tank import audit, cli, containers, engine, gpus, network, store, tailnet, users
 from tank.errors import TankError
 
 IMAGE = "puffertank/tank:cpu"
@@ -70,7 +70,8 @@ def _account_programs(machine):
 
     def run(program, *words):
         machine.events.append((program, *words))
-        {"useradd": useradd, "userdel": userdel, "usermod": lambda *_: None}[program](*words)
+        others = dict.fromkeys(("usermod", "gpasswd"), lambda *_: None)
+        {"useradd": useradd, "userdel": userdel, **others}[program](*words)
 
     return run
 
@@ -106,6 +107,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "subprocess", Engine)
     monkeypatch.setattr(users, "_end_processes", lambda name: None)
     monkeypatch.setattr(network, "detach", lambda name: None)
+    monkeypatch.setattr(tailnet, "end_sessions", lambda name: made.events.append(("end", name)))
     monkeypatch.setattr(store, "CONFIGURATION", tmp_path / "users.json")
     monkeypatch.setattr(store, "STATE", tmp_path / "state" / "state.json")
     monkeypatch.setattr(store, "RUN", tmp_path / "run")

@@ -161,7 +161,7 @@ def apply(chosen: Selection, prune: bool = False) -> None:
 
 
 def read_keys(fleet: Fleet, machines: Sequence[Machine]) -> Mapping[str, str]:
-    """Public keys of everybody who is assigned to one of the machines.
+    """Public keys of everybody who is assigned to one of the machines and has a file of them.
 
     Raises:
         SystemExit: a file cannot be read, or holds a private key.
@@ -169,7 +169,7 @@ def read_keys(fleet: Fleet, machines: Sequence[Machine]) -> Mapping[str, str]:
     names = {machine.name for machine in machines}
     keys = {}
     for name, user in fleet.users.items():
-        if not user.machines & names:
+        if user.key is None or not user.machines & names:
             continue
         try:
             keys[name] = user.key.read_text()

@@ -17,7 +17,7 @@ ALL = "all"
 """The group that every machine is in."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-QUOTAS = ("cpus", "memory", "shm", "gpus")
+QUOTAS = ("cpus", "memory", "shm", "gpus", "disk")
 KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "": {"checkout": str, "minutes": (int, float), "machines": dict, "users": dict},
     "machines": {"host": str, "user": str, "port": int, "groups": list},
@@ -28,6 +28,7 @@ KEYS: dict[str, dict[str, type | tuple[type, ...]]] = {
         "memory": str,
         "shm": str,
         "gpus": (int, str),
+        "disk": str,
         "image": str,
         "tailscale": str,
     },
@@ -47,13 +48,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A user, the file with the public keys, and the machines (by name) that the user is on.
+    """A user, and the machines (by name) that the user is on.
 
-    `quota` has what fleet.toml says; the rest is left to each machine's tank.conf.
+    `key` is the file with the public keys, `tailscale` the login whose devices let the user in;
+    with both, both are asked for. `quota` has what fleet.toml says; the rest is left to each
+    machine's tank.conf.
     """
 
     name: str
-    key: Path
+    key: Path | None = None
     machines: frozenset[str] = frozenset()
     quota: Mapping[str, float | str] = field(default_factory=dict)
     image: str | None = None
@@ -141,14 +144,17 @@ def _user(name: str, entry: object, machines: Iterable[Machine], directory: Path
     entry = _check(entry, "users", where)
     if not USER_NAME.fullmatch(name):
         _refuse(f"{where}: expected a name of small letters, digits, - and _, at most 31")
-    if "key" not in entry:
-        _refuse(f"{where}: expected key = the file with the user's public ssh keys")
+    if "key" not in entry and "tailscale" not in entry:
+        _refuse(
+            f"{where}: expected key = the file with the user's public ssh keys, "
+            "or tailscale = the login whose devices let the user in"
+        )
     quota = {n: str(entry[n]) if n == "gpus" else entry[n] for n in QUOTAS if n in entry}
     _check_quota(quota, where)
     assigned = _strings(entry.get("machines", []), f"{where}.machines")
     return Assignment(
         name,
-        directory / Path(entry["key"]).expanduser(),
+        directory / Path(entry["key"]).expanduser() if "key" in entry else None,
         frozenset(_resolve(machines, assigned, f"{where}.machines")),
         quota,
         entry.get("image"),

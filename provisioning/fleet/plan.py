@@ -34,14 +34,14 @@ def make(
         fleet: what should be
         machine: its name
         users: what is, as in `tank user list --json`
-        keys: public keys of each user that fleet.toml has
+        keys: public keys of each user that has some in fleet.toml
         prune: remove users that fleet.toml does not know, too
     """
     wanted = {name: user for name, user in fleet.users.items() if machine in user.machines}
     strangers = sorted(set(users) - set(fleet.users))
     gone = sorted(set(users) - set(wanted) - set(() if prune else strangers))
     return Plan(
-        tuple(_add(user, keys[name]) for name, user in wanted.items() if name not in users),
+        tuple(_add(user, keys.get(name)) for name, user in wanted.items() if name not in users),
         tuple(
             shlex.join(["tank", "user", "set", name, *options])
             for name, user in wanted.items()
@@ -52,10 +52,13 @@ def make(
     )
 
 
-def _add(user: Assignment, keys: str) -> str:
-    command = ["tank", "user", "add", user.name, "--key", "-", *_options(user, {"quota": {}})]
+def _add(user: Assignment, keys: str | None) -> str:
+    key = [] if keys is None else ["--key", "-"]
+    command = ["tank", "user", "add", user.name, *key, *_options(user, {"quota": {}})]
     if user.image is not None:
         command += ["--image", user.image]
+    if keys is None:
+        return shlex.join(command)
     return f"printf '%s\\n' {shlex.quote(keys.strip())} | {shlex.join(command)}"
 
 

@@ -63,6 +63,7 @@ check() {
     expiry=$(tailscale_field KeyExpiry)
     expect "joined the tailnet" "$(tailscale_field BackendState)" is_joined
     expect "connected to the tailnet" "" test "$(tailscale_field Online)" = True
+    check_owner
     if [[ -z $expiry ]]; then
         expect "machine key" "does not expire" true
         return
@@ -70,4 +71,13 @@ check() {
     days=$((($(date -d "$expiry" +%s) - $(date +%s)) / 86400))
     expect "machine key" "expires in $days days ($expiry)" \
         test "$days" -gt "$TAILSCALE_EXPIRY_WARNING_DAYS"
+}
+
+# To other machines, whoever works here comes with this machine's identity. A person's would let them in
+# as that person; a machine with tags is nobody's.
+check_owner() {
+    local tags
+    [[ -n $(getent group tank-tailnet | cut -d: -f4) ]] || return 0
+    tags=$(tailscale_field Tags)
+    expect "this machine is no person's device" "${tags:-no tags; see TAILSCALE_TAGS}" test -n "$tags"
 }

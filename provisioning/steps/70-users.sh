@@ -1,12 +1,14 @@
 # shellcheck shell=bash
-# The command `tank`, the group of users that live in containers, and what new ones get.
+# The command `tank`, the groups of users that live in containers, and what new ones get.
 
 TANK_LIBRARY=/usr/local/lib/tank
 
 apply() {
-    local file
-    install_packages python3 passwd iproute2 openssh-client procps
-    getent group tank >/dev/null || change "make the group tank" groupadd --system tank
+    local file group
+    install_packages python3 passwd iproute2 openssh-client procps e2fsprogs quota
+    for group in tank tank-tailnet; do
+        getent group "$group" >/dev/null || change "make the group $group" groupadd --system "$group"
+    done
     for file in "$REPOSITORY"/provisioning/tank/*.py; do
         write_file "$TANK_LIBRARY/tank/${file##*/}" 0644 <"$file"
     done
@@ -25,7 +27,8 @@ users_json() {
     "memory": $(json_or_null "$USER_MEMORY"),
     "shm": $(json_or_null "$USER_SHM"),
     "pids": $USER_PIDS,
-    "gpus": $(json "$USER_GPUS")
+    "gpus": $(json "$USER_GPUS"),
+    "disk": $(json_or_null "${USER_DISK,,}")
   }
 }
 EOT
@@ -39,11 +42,21 @@ json() {
 
 json_or_null() { if [[ -n $1 ]]; then json "$1"; else printf null; fi; }
 
+# members GROUP: one a line, sorted.
+members() { getent group "$1" | cut -d: -f4 | tr , '\n' | LC_ALL=C sort; }
+
 check() {
-    local member both=()
-    for member in $(getent group tank | cut -d: -f4 | tr , ' '); do
+    local member both=() asked mapped
+    for member in $(members tank); do
         [[ ! $(id -nG "$member") =~ (^| )(sudo|docker|root)( |$) ]] || both+=("$member")
     done
     expect "nobody whose login is a container is root outside" "${both[*]}" test ${#both[@]} -eq 0
+    asked=$(members tank-tailnet)
+    mapped=$(tank user list --json 2>/dev/null | python3 -c '
+import json, sys
+users = json.load(sys.stdin)["users"]
+print(*sorted(name for name, user in users.items() if user["credential"] != "key"), sep="\n")')
+    expect "whose credential is the tailnet is asked for it" "$(paste -sd ' ' - <<<"$mapped")" \
+        test "$asked" = "$mapped"
     expect "tank reads its state" "$(tank user list 2>&1 | head -n 1)" tank user list
 }

@@ -8,6 +8,7 @@ apply() {
     install_packages openssh-server openssh-sftp-server sudo libpam-net iproute2
     write_file /usr/local/lib/tank/tank-session 0755 <"$LOGIN/tank-session"
     write_file /usr/local/lib/tank/tank-network 0755 <"$LOGIN/tank-network"
+    write_file /usr/local/lib/tank/tank-tailnet 0755 <"$LOGIN/tank-tailnet"
     write_file /usr/local/bin/tank-login 0755 <"$LOGIN/tank-login"
     grep -qx /usr/local/bin/tank-login "$SYSROOT/etc/shells" \
         || change "allow tank-login as a login shell" add-shell /usr/local/bin/tank-login
@@ -16,13 +17,15 @@ apply() {
     write_file /usr/local/lib/tank/tank-verbs 0755 <"$LOGIN/tank-verbs"
     write_units
     enable_unit tank-verbs.socket
+    enable_unit tank-tailnet.timer
     write_file /etc/pam.d/sshd 0644 <"$LOGIN/pam-sshd"
     configure_sshd
 }
 
 write_units() {
     local name path changed=0
-    for name in tank-verbs.socket tank-verbs@.service user@.service.d/tank.conf; do
+    for name in tank-verbs.socket tank-verbs@.service tank-tailnet.timer tank-tailnet.service \
+        user@.service.d/tank.conf; do
         path=/etc/systemd/system/$name
         has_content "$path" 0644 <"$LOGIN/units/$name" || changed=1
         write_file "$path" 0644 <"$LOGIN/units/$name"
@@ -86,7 +89,10 @@ check() {
     sftp=$(sshd -T 2>/dev/null | sed -n 's/^subsystem sftp //p')
     expect "sftp goes through the login shell" "${sftp:-sshd has none}" test "$sftp" = "$SFTP_SERVER"
     expect "sshd accepts its configuration" "$(sshd -t 2>&1 | head -n 1)" sshd -t
+    expect "sshd asks PAM" "UsePAM" grep -qx 'usepam yes' <<<"$(sshd -T 2>/dev/null)"
     expect "sudo accepts its rules" "$(visudo -cq 2>&1 | head -n 1)" visudo -cq
     expect "forwarded ports reach containers" "${module[*]:-libpam-net is not installed}" test -n "${module[*]}"
     expect "verbs inside containers" tank-verbs.socket systemctl is-active tank-verbs.socket
+    expect "sessions from the tailnet are asked about again" tank-tailnet.timer \
+        systemctl is-active tank-tailnet.timer
 }

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tank import audit, containers, gpus, own, store, users
+from tank import audit, containers, disk, gpus, own, store, tailnet, users
 from tank.engine import SLOW, docker
 from tank.errors import USAGE, TankError
-from tank.store import State
+from tank.store import BOTH, KEY, TAILNET, State, User
 from tank.table import table
 
-QUOTAS = ("memory", "shm", "gpus")
+QUOTAS = ("memory", "shm", "gpus", "disk")
 
 
 def _changes(arguments: argparse.Namespace) -> dict[str, object]:
@@ -42,12 +42,23 @@ def user_add(arguments: argparse.Namespace) -> None:
     keys = users.key_lines(_read_keys(arguments.key))
     if not keys and not arguments.tailscale:
         raise TankError(
-            "expected --key FILE: without one nobody can log in as the user", status=USAGE
+            "expected --key FILE, --tailscale LOGIN or both: what lets the user in?", status=USAGE
         )
     image = arguments.image or configuration.image
     with store.change() as state:
-        users.add(state, arguments.name, keys, quota, image, arguments.tailscale)
-    print(f"{arguments.name} may log in: ssh {arguments.name}@THIS-MACHINE")
+        user = users.add(state, arguments.name, keys, quota, image, arguments.tailscale)
+    print(f"{arguments.name} may log in{_way(user)}: ssh {arguments.name}@THIS-MACHINE")
+    _warn_of_disk(user)
+
+
+def _way(user: User) -> str:
+    devices = f"from a device of {user.tailscale or 'nobody'}"
+    return {KEY: "", TAILNET: f" {devices}", BOTH: f" {devices}, with a key"}[user.credential]
+
+
+def _warn_of_disk(user: User) -> None:
+    if user.quota.disk and not disk.kinds(user.home):
+        print(f"the file system of {user.home} has no quotas: {user.quota.disk} is only reported")
 
 
 def _read_keys(file: str | None) -> str:
@@ -60,13 +71,24 @@ def _read_keys(file: str | None) -> str:
 
 
 def user_set(arguments: argparse.Namespace) -> None:
-    """Change a quota, or the identity in the tailnet."""
+    """Change a quota, or what lets the user in; sessions that it does not let in end."""
+    name, changes = arguments.name, _changes(arguments)
+    credential = (arguments.tailscale, arguments.credential)
+    if not changes and credential == (None, None):
+        raise TankError("expected something to change: tank user set --help", status=USAGE)
     with store.change() as state:
-        user = state.user(arguments.name)
-        users.set_quota(state, arguments.name, users.with_changes(user.quota, _changes(arguments)))
-        if arguments.tailscale is not None:
-            user.tailscale = None if arguments.tailscale == "none" else arguments.tailscale
-    print(f"{arguments.name} gets it with the next 'tank reset --user {arguments.name}'")
+        user = state.user(name)
+        if changes:
+            users.set_quota(state, name, users.with_changes(user.quota, changes))
+        if credential != (None, None):
+            users.set_credential(state, name, *credential)
+    if changes.keys() - {"disk"}:
+        print(f"{name} gets it with the next 'tank reset --user {name}'")
+    if "disk" in changes:
+        _warn_of_disk(user)
+    if credential != (None, None):
+        tailnet.end_sessions(name)
+        print(f"{name} may log in{_way(user)}")
 
 
 def user_rm(arguments: argparse.Namespace) -> None:
@@ -95,18 +117,21 @@ def _row(state: State, name: str) -> tuple[object, ...]:
         " ".join(sorted(user.containers)),
         own.describe_quota(user.quota),
         f"{leased} of {user.quota.gpus}",
-        _disk(user.home),
-        user.tailscale,
+        _disk(user),
+        user.tailscale or (None if user.credential == KEY else "nobody"),
     )
 
 
-def _disk(home: str) -> str:
-    """Reported, not limited: the size of the home on its own file system."""
+def _disk(user: User) -> str:
+    """The size of the home on its own file system, and its limit."""
     done = subprocess.run(
-        ["du", "--one-file-system", "--summarize", "--human-readable", home],
+        ["du", "--one-file-system", "--summarize", "--human-readable", user.home],
         stdin=subprocess.DEVNULL, capture_output=True, text=True,
     )  # fmt: skip
-    return done.stdout.split("\t")[0] if done.stdout else "?"
+    used = done.stdout.split("\t")[0] if done.stdout else "?"
+    if not user.quota.disk:
+        return used
+    return f"{used} of {user.quota.disk}{'' if disk.kinds(user.home) else ' (not enforced)'}"
 
 
 def upgrade(arguments: argparse.Namespace) -> None:

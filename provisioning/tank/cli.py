@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from tank import admin, own
 from tank.errors import USAGE, TankError
+from tank.store import CREDENTIALS
 
 USER_VERBS = ("new", "ls", "enter", "default", "reset", "rm", "logs", "stats", "gpu")
 
@@ -91,15 +92,21 @@ def _user_verbs(verbs: Any) -> None:
     add.add_argument("--key", metavar="FILE", help="the user's public ssh keys; - reads them here")
     add.add_argument("--image", help="default: TANK_IMAGE of tank.conf")
     add.set_defaults(run=admin.user_add)
-    change = kinds.add_parser("set", help="change a user's quota")
+    change = kinds.add_parser("set", help="change a user's quota, or what lets the user in")
     change.add_argument("name")
+    change.add_argument(
+        "--credential", choices=CREDENTIALS, help="what lets the user in; --tailscale alone: both"
+    )
     change.set_defaults(run=admin.user_set)
     for made in (add, change):
         made.add_argument("--cpus", help="such as 8, or none for no limit")
-        made.add_argument("--memory", help="such as 64g, or none")
-        made.add_argument("--shm", help="size of /dev/shm, such as 8g")
+        made.add_argument("--memory", type=str.lower, help="such as 64g, or none")
+        made.add_argument("--shm", type=str.lower, help="size of /dev/shm, such as 8g")
         made.add_argument("--gpus", help="all (shared), or how many may be leased")
-        made.add_argument("--tailscale", metavar="LOGIN", help="identity in the tailnet")
+        made.add_argument("--disk", type=str.lower, help="of the home, such as 100g, or none")
+        made.add_argument(
+            "--tailscale", metavar="LOGIN", help="whose devices in the tailnet let the user in"
+        )
     remove = kinds.add_parser("rm", help="close an account; the home becomes an archive")
     remove.add_argument("name")
     remove.set_defaults(run=admin.user_rm)

@@ -20,14 +20,19 @@ VERBS = Path("/run/tank/verbs")  # where the socket of verbs.py is
 USER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 CONTAINER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 SIZE = re.compile(r"[1-9][0-9]*[kmg]?")
+DISK = re.compile(r"[1-9][0-9]*[kmgt]")
 MAIN = "main"
+
+# What lets a user in: a key of ~/.ssh/authorized_keys, a device of the user's in the tailnet, or
+# both of them together.
+KEY, TAILNET, BOTH = CREDENTIALS = ("key", "tailnet", "both")
 
 
 @dataclass(frozen=True)
 class Quota:
     """The most that each container of a user gets. None: as much as the machine has.
 
-    `gpus` is "all" (shared with everybody), or how many a user may lease.
+    `gpus` is "all" (shared with everybody), or how many a user may lease. `disk` is of the home.
     """
 
     cpus: float | None = None
@@ -35,12 +40,14 @@ class Quota:
     shm: str | None = None
     pids: int = 8192
     gpus: str = "all"
+    disk: str | None = None
 
     def __post_init__(self) -> None:
         for name, value, pattern, example in (
             ("memory", self.memory, SIZE, "64g"),
             ("shm", self.shm, SIZE, "8g"),
             ("gpus", self.gpus, re.compile(r"all|[0-9]{1,3}"), "all or 2"),
+            ("disk", self.disk, DISK, "100g"),
         ):
             if value is not None and not pattern.fullmatch(value):
                 raise TankError(
@@ -68,7 +75,8 @@ class User:
     quota: Quota = field(default_factory=Quota)
     default: str = MAIN
     containers: dict[str, Container] = field(default_factory=dict)
-    tailscale: str | None = None
+    credential: str = KEY
+    tailscale: str | None = None  # the login whose devices they are; None: nobody's
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,25 @@
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tarfile
 import time
 from pathlib import Path
 
-from tank import audit, containers, engine, gpus, network, store
+from tank import audit, containers, disk, engine, gpus, network, store, tailnet
 from tank.errors import TankError
 from tank.members import GROUP
-from tank.store import MAIN, USER_NAME, Container, Quota, State, User
+from tank.store import BOTH, KEY, MAIN, TAILNET, USER_NAME, Container, Quota, State, User
 
 LOGIN_SHELL = "/usr/local/bin/tank-login"
 ARCHIVE = Path("/var/lib/tank/archive")
 # A user manager of systemd would run what it finds in the home, on the machine itself.
 NO_MANAGER = Path("/var/lib/tank/uids")
+# As tailscale shows it: ada@example.com, ada@github, a name of an own control server.
+TAILNET_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+@-]{0,253}")
+ALL_TAGGED = "tagged-devices"  # what tailscale says for machines of nobody
 
 
 def add(
@@ -25,7 +29,7 @@ def add(
     """Make an account whose login is a container, and the container.
 
     Raises:
-        TankError: the name is taken or not allowed, or there is no such image.
+        TankError: the name or the tailnet login is taken or not allowed, or there is no such image.
     """
     if not USER_NAME.fullmatch(name):
         raise TankError(
@@ -36,11 +40,13 @@ def add(
             f"there is an account {name} already", f"To see it: id {name}; tank user list"
         )
     engine.image(image)
-    if tailscale is not None and tailscale in {each.tailscale for each in state.users.values()}:
-        raise TankError(f"{tailscale} is the tailnet identity of another user already")
+    if tailscale is not None:
+        _check_login(state, name, tailscale)
     _run("useradd", "--create-home", "--shell", LOGIN_SHELL, "--groups", GROUP, name)
     account = pwd.getpwnam(name)
     user = User(account.pw_uid, account.pw_gid, account.pw_dir, quota, tailscale=tailscale)
+    if tailscale is not None:
+        user.credential = BOTH if keys else TAILNET
     user.containers[MAIN] = Container(image)
     state.users[name] = user
     try:
@@ -62,6 +68,10 @@ def _set_up(state: State, name: str, user: User, keys: str) -> None:
     _run("usermod", "--password", "*", name)
     Path(user.home).chmod(0o700)
     _write_keys(user, keys)
+    if user.credential != KEY:
+        _run("gpasswd", "--add", name, tailnet.GROUP)
+    if user.quota.disk:
+        disk.limit(user.home, user.uid, user.quota.disk)
     containers.ensure_running(name, MAIN, state)
 
 
@@ -86,8 +96,49 @@ def _write_keys(user: User, keys: str) -> None:
 
 def set_quota(state: State, name: str, quota: Quota) -> None:
     """Change what the user's containers get; those that exist change when they are made anew."""
-    state.user(name).quota = quota
+    user = state.user(name)
+    if quota.disk != user.quota.disk:
+        disk.limit(user.home, user.uid, quota.disk)
+    user.quota = quota
     audit.record("user-set", user=name, quota=vars(quota))
+
+
+def set_credential(
+    state: State, name: str, login: str | None = None, credential: str | None = None
+) -> None:
+    """Change what lets the user in. `login` "none" leaves nobody whose devices would.
+
+    A login makes a user with a key one who needs both, unless `credential` says otherwise.
+
+    Raises:
+        TankError: the login is another user's or not allowed, or there is none for the credential.
+    """
+    user = state.user(name)
+    if login is not None and login != "none":
+        _check_login(state, name, login)
+        credential = credential or (BOTH if user.credential == KEY else user.credential)
+    new = credential or user.credential
+    if login is not None:
+        user.tailscale = None if login == "none" else login
+    elif new != KEY and user.tailscale is None:
+        raise TankError(f"expected --tailscale LOGIN, too: whose devices let {name} in?", status=2)
+    # The group makes sshd ask. Whoever is in it only by a half-done change is refused.
+    if (new == KEY) != (user.credential == KEY):
+        _run("gpasswd", "--delete" if new == KEY else "--add", name, tailnet.GROUP)
+    user.credential = new
+    audit.record("user-set", user=name, credential=new, tailscale=user.tailscale)
+
+
+def _check_login(state: State, name: str, login: str) -> None:
+    if login == ALL_TAGGED or not TAILNET_LOGIN.fullmatch(login):
+        raise TankError(
+            f"expected a person's login such as ada@example.com, got {login!r}",
+            "A device of the user's shows it: tailscale whois --json $(tailscale ip -4)",
+            status=2,
+        )
+    for other, user in state.users.items():
+        if other != name and user.tailscale == login:
+            raise TankError(f"{login} is the tailnet identity of {other} already")
 
 
 def remove(state: State, name: str) -> Path:
@@ -104,6 +155,8 @@ def remove(state: State, name: str) -> Path:
     engine.docker("network", "rm", containers.network_of(name), missing_ok=True)
     gpus.release(state, name)
     archive = _archive_home(name, user)
+    if user.quota.disk:
+        disk.limit(user.home, user.uid, None)  # the next account may get this uid
     _remove_traces(name, user)
     _run("userdel", "--remove", name)
     del state.users[name]

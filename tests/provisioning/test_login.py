@@ -36,8 +36,9 @@ KEPT = {"TERM", "COLORTERM", "SSH_CONNECTION", "SSH_CLIENT", "TANK", "TANK_SESSI
 
 
 @pytest.fixture(autouse=True, scope="module")
-def accounts():
+def accounts(tmp_path_factory):
     """Uid 1000 is Ada, a member of the group; nobody else is."""
+    tmp_path_factory.getbasetemp()  # pytest asks for the account that runs it
     with pytest.MonkeyPatch.context() as patch:
 
         def getpwuid(uid):
@@ -226,9 +227,23 @@ def test_sudo_allows_one_program_without_arguments():
 
 
 def test_pam_cannot_lock_anybody_out():
-    """Every line that is ours is optional, or only skips others."""
-    lines = (LOGIN / "pam-sshd").read_text().splitlines()
-    ours = [line for line in lines if "tank" in line and not line.startswith("#")]
+    """Every line that is ours is optional, only skips others, or is skipped by all others."""
+    lines = [
+        line for line in (LOGIN / "pam-sshd").read_text().splitlines() if line[:1] not in ("", "#")
+    ]
+    skipped = {}
+    for place, line in enumerate(lines):
+        if " ingroup tank-tailnet" in line:
+            count = int(re.search(r" \[success=ignore default=([0-9])\] ", line)[1])
+            skipped[line.split()[0]] = [
+                each.split()[1:3] for each in lines[place + 1 : place + 1 + count]
+            ]
+    assert skipped == {
+        "auth": [["requisite", "pam_exec.so"], ["sufficient", "pam_permit.so"]],
+        "account": [["requisite", "pam_exec.so"]],
+    }
+    assert sum("tank-tailnet" in line for line in lines) == 4
+    ours = [line for line in lines if "tank" in line and "tank-tailnet" not in line]
     assert len(ours) == 4
     for line in ours:
         assert re.match(r"-?session +(optional|\[success=(ignore|2) default=(ignore|2)\]) ", line)

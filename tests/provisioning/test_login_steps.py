@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-PACKAGES = """python3 passwd iproute2 openssh-client procps openssh-server openssh-sftp-server sudo
-libpam-net"""
+PACKAGES = """python3 passwd iproute2 openssh-client procps e2fsprogs quota openssh-server
+openssh-sftp-server sudo libpam-net"""
 DEBIAN = "Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\nSubsystem\tsftp\t{}\n"
 SERVER = "/usr/lib/openssh/sftp-server"
 
@@ -15,9 +15,10 @@ def login(machine):
     """A machine with the packages; the group exists once it was made."""
     for name in PACKAGES.split():
         machine.install(name)
-    group = machine.root / "group"
-    machine.program("getent", f'[[ -e {group} ]] && echo "tank:x:999:"')
-    machine.program("groupadd", f"touch {group}")
+    groups = machine.root / "groups"
+    groups.mkdir()
+    machine.program("getent", f'[[ -e {groups}/$2 ]] && echo "$2:x:999:"')
+    machine.program("groupadd", f"touch {groups}/$2")
     # Services started after everything that is written here.
     machine.program("systemctl", "[[ $1 != show ]] || echo 2099-01-01 00:00:00 UTC")
     machine.program("sshd", "")
@@ -29,15 +30,24 @@ def login(machine):
 
 
 def test_users_json_is_what_the_configuration_says(login):
-    login.configure(TANK_IMAGE='a"b\\c', TANK_CONTACT="Zoë", USER_CPUS="1.5", USER_MEMORY="8g")
+    login.configure(
+        TANK_IMAGE='a"b\\c', TANK_CONTACT="Zoë", USER_CPUS="1.5", USER_MEMORY="8g", USER_DISK="1T"
+    )
     done = login.step("70")
     assert done.returncode == 0, done.stderr
     assert json.loads(login.path("/etc/tank/users.json").read_text()) == {
         "image": 'a"b\\c',
         "contact": "Zoë",
-        "quota": {"cpus": 1.5, "memory": "8g", "shm": None, "pids": 8192, "gpus": "all"},
+        "quota": {
+            "cpus": 1.5,
+            "memory": "8g",
+            "shm": None,
+            "pids": 8192,
+            "gpus": "all",
+            "disk": "1t",
+        },
     }
-    assert login.called("groupadd") == ["--system tank"]
+    assert login.called("groupadd") == ["--system tank", "--system tank-tailnet"]
 
 
 @pytest.mark.parametrize("step", ["70", "80"])
@@ -62,6 +72,7 @@ def test_modes_of_what_is_installed(login):
         "/usr/local/bin/tank": 0o755,
         "/usr/local/bin/tank-login": 0o755,
         "/usr/local/lib/tank/tank-session": 0o755,
+        "/usr/local/lib/tank/tank-tailnet": 0o755,
         "/usr/local/lib/tank/tank/session.py": 0o644,
         "/etc/pam.d/sshd": 0o644,
     }

@@ -283,6 +283,16 @@ def test_apply_adds_and_leaves_who_is_right(machines, capsys):
     assert rows(capsys.readouterr().out)["one"].split() == ["one", "ok", "2", "0", "0", "0", "-"]
 
 
+def test_apply_adds_who_comes_from_the_tailnet_without_a_key(machines, tmp_path):
+    file = tmp_path / "fleet.toml"
+    file.write_text(
+        file.read_text().replace('key = "bob.pub"', 'tailscale = "bob@lab"\ndisk = "1t"')
+    )
+    (tmp_path / "bob.pub").unlink()
+    fleet("apply", "--on", "one")
+    assert machines.commands["one"][-1] == "tank user add bob --disk 1t --tailscale bob@lab"
+
+
 def test_apply_changes_a_quota_and_removes_the_unassigned(machines, capsys):
     less = {**ADA, "quota": {**ADA["quota"], "memory": "8g"}}
     users = {"ada": less, "bob": OTHER, "eve": OTHER, "zoe": OTHER}
