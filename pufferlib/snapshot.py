@@ -70,6 +70,16 @@ def put_back(env: Any, snapshot: bytes) -> Any:
         ) from error
 
 
+def copies_whole(env: Any) -> bool:
+    """Whether `env` pickles as it is now, with nothing in it that keeps its state elsewhere."""
+    pickler = _Pickler(io.BytesIO())
+    try:
+        pickler.dump(env)
+    except Exception:  # environments raise what they like while they are pickled
+        return False
+    return pickler.given is None
+
+
 def layers(env: Any) -> Iterator[Any]:
     """`env` and the environments it wraps, outermost first."""
     while env is not None:
@@ -84,18 +94,18 @@ class _Pickler(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=4)  # from 5 on, arrays come back in memory of the pickle
         self._owners: dict[int, np.ndarray] = {}
-        self._given: Any = None
+        self.given: Any = None
 
     def persistent_id(self, obj: Any) -> Any:
         """A layer with `get_state` is no part of the pickle: only its state is."""
         if not has_state(obj):
             return None
-        if self._given is not None and self._given is not obj:
+        if self.given is not None and self.given is not obj:
             raise SnapshotError(
-                f"{type(obj).__name__} has a state of its own beside {type(self._given).__name__}; "
+                f"{type(obj).__name__} has a state of its own beside {type(self.given).__name__}; "
                 "give the environment around them get_state() and set_state(state)"
             )
-        self._given = obj
+        self.given = obj
         return (obj.get_state(),)
 
     def reducer_override(self, obj: Any) -> Any:

@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.utils import EzPickle
 from gymnasium.utils.env_checker import check_env
 from pettingzoo import ParallelEnv
 from toys import PAIR, Echo, Lives, Scripted, acting, emulate, pair_game, vectorize
@@ -134,13 +135,21 @@ def test_only_actions_may_be_emulated():
 @pytest.mark.parametrize("cls", [GymnasiumPufferEnv, PettingZooPufferEnv])
 def test_both_kinds_are_made_alike(cls):
     parameters = inspect.signature(cls).parameters.values()
-    assert [(p.name, p.default) for p in parameters] == [
+    assert [(p.name, p.default) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == [
         ("env", None),
         ("env_creator", None),
         ("env_args", ()),
         ("env_kwargs", None),
         ("check", "first"),
     ]
+    features = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    several = {"teams": None, "pad_agents": True} if cls is PettingZooPufferEnv else {}
+    assert features == several | {
+        "postprocessor": None,
+        "flatten_observations": True,
+        "flatten_actions": True,
+        "suppress_output": False,
+    }
     assert issubclass(cls, {GymnasiumPufferEnv: gymnasium.Env}.get(cls, ParallelEnv))
 
 
@@ -276,18 +285,40 @@ def test_infos_rendering_and_closing_pass_through():
     ids=["deepcopy", "pickle", "cloudpickle"],
 )
 def test_emulated_environments_travel(travel):
-    env = emulate(Scripted(MIXTURE, [{"a": ZERO, "b": 3}], Tuple([Discrete(3, start=1), F32])))
+    actions = Tuple([Discrete(3, start=1), F32])
+    env = emulate(Scripted(MIXTURE, [{"a": ZERO, "b": 3}], actions, length=2))
+    assert travel(env).done
     env.reset(seed=1)
     env.step(np.zeros(3, np.float32))
     twin = travel(env)
     assert twin.single_observation_space == env.single_observation_space
     assert twin.single_action_space == env.single_action_space
     assert twin.emulated == env.emulated
-    assert twin.done
-    np.testing.assert_array_equal(twin.reset()[0], env.reset()[0])
-    twin.step(np.float32([2, 0, 0]))
+    assert not twin.done
+    assert twin.step(np.float32([2, 0, 0]))[1:4] == (1.0, True, False)
     assert twin.env.received[-1][0] == 3
     assert len(env.env.received) == 1
+    assert travel(twin).done
+    np.testing.assert_array_equal(twin.reset()[0], env.reset()[0])
+
+
+class Remade(EzPickle, Echo):
+    """Its copies are made anew, from the arguments of the constructor."""
+
+    def __init__(self, ident):
+        EzPickle.__init__(self, ident)
+        Echo.__init__(self, ident)
+
+
+@pytest.mark.parametrize("travel", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_whose_environment_is_made_anew_begins_with_a_reset(travel):
+    env = emulate(Remade(3))
+    env.reset()
+    twin = travel(env)
+    assert (twin.done, env.done) == (True, False)
+    with pytest.raises(APIUsageError, match="before reset"):
+        twin.step(0)
+    assert twin.reset()[0].tolist() == [3, -1]
 
 
 # -- real environments ---------------------------------------------------------------------------

@@ -278,18 +278,36 @@ def test_rendering_and_closing_pass_through():
 @pytest.mark.parametrize("travel", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_emulated_environments_travel(travel):
     env = emulate(Lives(COMINGS_AND_GOINGS))
+    assert travel(env).done
     env.reset()
     env.step(ABC)
     twin = travel(env)
-    assert twin.done
+    assert not twin.done
     assert twin.possible_agents == ["a", "b", "c"]
-    assert {k: v.tolist() for k, v in twin.reset()[0].items()} == {
-        "a": [10, 0],
-        "b": [11, 0],
-        "c": [0, 0],
+    assert twin.masks == {"a": True, "b": True, "c": False}
+    again = travel(twin)
+    for _ in range(3):
+        observations, *rest = again.step(ABC)
+    assert {k: v.tolist() for k, v in observations.items()} == {
+        "a": [10, 4],
+        "b": [0, 0],
+        "c": [12, 4],
     }
-    twin.step(ABC)
-    assert (len(twin.env.received), len(env.env.received)) == (2, 1)
+    assert rest[1] == {"a": True, "b": False, "c": True}
+    assert [len(one.env.received) for one in (env, twin, again)] == [1, 1, 4]
+    assert again.done
+
+
+def test_a_copy_knows_whose_life_is_over():
+    """Report O16, where the environment goes on listing whom it has flagged."""
+    env = emulate(Lives([("ab", "", ""), ("ab", "b", ""), ("ab", "", "")], possible="ab"))
+    env.reset()
+    env.step({"a": 0, "b": 0})
+    twin = copy.deepcopy(env)
+    assert twin.masks == {"a": True, "b": True}
+    observations, *_ = twin.step({"a": 0, "b": 0})
+    assert twin.masks == {"a": True, "b": False}
+    assert observations["b"].tolist() == [0, 0]
 
 
 # -- what is refused -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,15 @@ from pufferlib.emulation.common import (
     emulated_by,
     make_env,
     name_of,
-    reset_keywords,
 )
+from pufferlib.emulation.masks import mask_checker
+from pufferlib.emulation.output import CapturedOutput
+from pufferlib.emulation.ports import Unflattened
+from pufferlib.emulation.postprocessing import MakePostprocessor
 from pufferlib.environment import Infos
 from pufferlib.exceptions import APIUsageError
 from pufferlib.flatten import ActionPlan, ObservationPlan
-from pufferlib.wrappers import accepts
+from pufferlib.wrappers.conversion import accepts, reset_keywords
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class API:
 class EmulatedEnv(ABC):
     """Mixin of an environment that wraps another one and flattens its spaces.
 
-    A subclass says which `api` it wraps, where the structured spaces are, and how to `bind` rows.
+    A subclass says which `api` it wraps, where the structured spaces are, and what its rows are.
     """
 
     api: ClassVar[API]
@@ -67,17 +71,26 @@ class EmulatedEnv(ABC):
         env_args: Sequence[Any] = (),
         env_kwargs: Mapping[str, Any] | None = None,
         check: Check = "first",
+        *,
+        postprocessor: MakePostprocessor | None = None,
+        flatten_observations: bool = True,
+        flatten_actions: bool = True,
+        suppress_output: bool = False,
     ) -> None:
-        self.env = make_env(env, env_creator, env_args, env_kwargs)
+        self._output = CapturedOutput() if suppress_output else None
+        self.env = self._quietly(make_env)(env, env_creator, env_args, env_kwargs)
         self.check = check_mode(check)
         if not accepts(self.env.reset, "seed"):
             raise self.api.misfit(str(self.env), "reset(seed=…, options=…)", "a reset without seed")
+        self.env = self._adapted(self.env, postprocessor)
         observation_space, action_space = self._structured_spaces()
         name = name_of(self.env)
-        self.observation_plan = ObservationPlan(observation_space, f"{name}: observation")
-        self.action_plan = ActionPlan(action_space, f"{name}: action")
-        self.single_observation_space = self.observation_plan.row_space
-        self.single_action_space = self.action_plan.row_space
+        self.observation_plan: ObservationPlan | Unflattened = (
+            ObservationPlan if flatten_observations else Unflattened
+        )(observation_space, f"{name}: observation")
+        self.action_plan: ActionPlan | Unflattened = (
+            ActionPlan if flatten_actions else Unflattened
+        )(action_space, f"{name}: action")
         self.emulated = emulated_by(self.observation_plan, self.action_plan)
         self.metadata = getattr(self.env, "metadata", {})
         self._rows: Any = None
@@ -88,8 +101,59 @@ class EmulatedEnv(ABC):
         """The wrapped environment's observation and action space, of one agent."""
 
     @abstractmethod
+    def _adapted(self, env: Any, postprocessor: MakePostprocessor | None) -> Any:
+        """`env` as the rest of emulation is to see it."""
+
+    @abstractmethod
+    def _rows_in(self, buffers: Buffers) -> Any:
+        """What writes to `buffers`, a row per agent, and resets itself."""
+
     def bind(self, buffers: Buffers) -> Any:
-        """What vectorization steps: writes to `buffers`, a row per agent, and resets itself."""
+        """What vectorization steps: writes to `buffers`, a row per agent, and resets itself.
+
+        Raises:
+            APIUsageError: a feature that rows need is switched off.
+        """
+        self._require_rows()
+        return self._rows_in(buffers)
+
+    @property
+    def single_observation_space(self) -> Space[Any]:
+        """The flat space of one row of observations."""
+        self._require_rows()
+        return self.observation_plan.row_space
+
+    @property
+    def single_action_space(self) -> Space[Any]:
+        """The flat space of one row of actions."""
+        self._require_rows()
+        return self.action_plan.row_space
+
+    def _switched_off(self) -> list[str]:
+        """The switches that are off and without which there are no rows."""
+        plans = {
+            "flatten_observations": self.observation_plan,
+            "flatten_actions": self.action_plan,
+        }
+        return [name for name, plan in plans.items() if isinstance(plan, Unflattened)]
+
+    def _require_rows(self) -> None:
+        off = self._switched_off()
+        if off:
+            raise APIUsageError(
+                f"{name_of(self.env)}: expected flat rows of a constant number of agents, as "
+                f"vectorization needs them, got {'=False, '.join(off)}=False; leave "
+                f"{'it' if len(off) == 1 else 'them'} on, or step the environment by itself"
+            )
+
+    @property
+    def printed(self) -> str:
+        """The end of what the environment printed under `suppress_output`."""
+        return "" if self._output is None else self._output.text()
+
+    def _quietly(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, whose prints are captured if that was asked for."""
+        return function if self._output is None else functools.partial(self._output.call, function)
 
     @property
     def render_mode(self) -> str | None:
@@ -109,14 +173,14 @@ class EmulatedEnv(ABC):
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Infos:
         """Reset rows of this environment's own, made the first time."""
         if self._rows is None:
-            self._rows = self.bind(
-                Buffers.allocate(
-                    self.single_observation_space, self.single_action_space, self.num_agents
-                )
-            )
+            self._rows = self._own_rows()
         infos: Infos = self._rows.reset(seed, options)
         self._phase = "running"
         return infos
+
+    def _own_rows(self) -> Any:
+        spaces = self.observation_plan.row_space, self.action_plan.row_space
+        return self._rows_in(Buffers.allocate(*spaces, self.num_agents))
 
     def _running_rows(self) -> Any:
         """The rows of an episode that has not ended."""
@@ -128,16 +192,28 @@ class EmulatedEnv(ABC):
 
     def render(self) -> Any:
         """What the wrapped environment's `render` gives."""
-        return self.env.render()
+        return self._quietly(self.env.render)()
 
     def close(self) -> None:
         """Close the wrapped environment, if it can be closed."""
         if hasattr(self.env, "close"):
-            self.env.close()
+            self._quietly(self.env.close)()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows are views of buffers that stay where they are, so a copy begins with a reset.
-        return self.__dict__ | {"_rows": None, "_phase": "new"}
+        # Rows are views of buffers that stay where they are: a copy gets its own. It goes on in
+        # the same place of the episode unless the environment's own copy would be a new one.
+        state = self.__dict__ | {"_rows": None}
+        if self._rows is None or not snapshot.copies_whole(self.env):
+            return state | {"_phase": "new"}
+        return state | {"_place": (self._rows.get_place(), self._rows.buffers.masks.copy())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        place = state.pop("_place", None)
+        self.__dict__.update(state)
+        if place is not None:
+            self._rows = self._own_rows()
+            self._rows.set_place(place[0])
+            self._rows.buffers.masks[:] = place[1]
 
 
 class Rows:
@@ -152,6 +228,7 @@ class Rows:
         self.buffers = buffers
         self.ended = True
         self._actions = buffers.actions
+        self._env_step = self._step_of_env()
         self._checking = env.check != "never"
         self._unchecked = True  # until the first step has been checked
         buffers.observations.fill(0)  # absent agents, and a struct's padding
@@ -160,10 +237,17 @@ class Rows:
     def _reset_env(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """The wrapped environment's observations and infos."""
         env, api = self.env.env, self.env.api
-        result = env.reset(**reset_keywords(env.reset, seed, options))
+        result = self.env._quietly(env.reset)(**reset_keywords(env.reset, seed, options))
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
             return result
         raise api.misfit(f"{env}.reset()", api.reset_result, type(result).__name__)
+
+    def _mask_checker(self, row: NDArray[Any]) -> Callable[[], None] | None:
+        """What to call when `row` has been written and will be acted upon; None without masks."""
+        mask = self.env.emulated and self.env.emulated.action_mask
+        if not mask or not self._checking:
+            return None
+        return mask_checker(mask, row, self.env.observation_plan)
 
     def _reset_checked(self) -> None:
         """Bounds have been checked: a first reset leaves them to the first step as well."""
@@ -183,14 +267,21 @@ class Rows:
         Raises:
             SnapshotError: the environment's state cannot be taken.
         """
-        return {"env": snapshot.take(self.env.env), "ended": self.ended}
+        return {"env": snapshot.take(self.env.env)} | self.get_place()
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on from a state; the rows are restored by whoever owns the buffers."""
         self.env.env = snapshot.put_back(self.env.env, state["env"])
-        self.ended = state["ended"]
+        self._env_step = self._step_of_env()
+        self.set_place(state)
 
+    def get_place(self) -> dict[str, Any]:
+        """Where in an episode the rows are, beside the environment's own state."""
+        return {"ended": self.ended}
 
-def copy_of(row: NDArray[Any]) -> NDArray[Any]:
-    """A copy of a row as its flat space's own kind of value: a scalar for Discrete."""
-    return row.copy()[()]
+    def set_place(self, place: dict[str, Any]) -> None:
+        """The inverse of `get_place`."""
+        self.ended = place["ended"]
+
+    def _step_of_env(self) -> Callable[[Any], Any]:
+        return self.env._quietly(self.env.env.step)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferlib.emulation.masks import ActionMask, find_mask
 from pufferlib.exceptions import APIUsageError
 from pufferlib.flatten import ActionPlan, ObservationPlan
 from pufferlib.flatten.casting import as_array, cast_actions, misfit
 from pufferlib.spaces import row_layout
-from pufferlib.wrappers import accepts
 
 Check = Literal["first", "always", "never"]
 
@@ -27,18 +27,23 @@ class Emulated:
             actions are emulated.
         emulated_observation_dtype: dtype of the flat row.
         action_dtype: one action as an aligned struct.
+        action_mask: where observations say which actions are allowed; None if they do not.
     """
 
     observation_dtype: np.dtype[Any]
     emulated_observation_dtype: np.dtype[Any]
     action_dtype: np.dtype[Any]
+    action_mask: ActionMask | None = None
 
 
-def emulated_by(observation: ObservationPlan, action: ActionPlan) -> Emulated | None:
+def emulated_by(observation: Any, action: Any) -> Emulated | None:
     """What the two plans emulate, or None if rows are what the environment itself gives."""
     if not (observation.is_emulated or action.is_emulated):
         return None
-    return Emulated(observation.dtype, row_layout(observation.row_space)[1], action.dtype)
+    flat = isinstance(observation, ObservationPlan) and isinstance(action, ActionPlan)
+    mask = find_mask(observation, action) if flat else None
+    row_dtype = row_layout(observation.row_space)[1]
+    return Emulated(observation.dtype, row_dtype, action.dtype, mask)
 
 
 def make_env(
@@ -67,20 +72,6 @@ def check_mode(check: str) -> Check:
     if check not in ("first", "always", "never"):
         raise APIUsageError(f"check: expected 'first', 'always' or 'never', got {check!r}")
     return check  # type: ignore[return-value]
-
-
-def reset_keywords(
-    reset: Callable[..., Any], seed: int | None, options: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Only what was given, so that environments without options still reset."""
-    keywords: dict[str, Any] = {}
-    if seed is not None:
-        keywords["seed"] = seed
-    if options is not None:
-        if not accepts(reset, "options"):
-            raise APIUsageError("reset(options=…) was called, but the environment takes none")
-        keywords["options"] = options
-    return keywords
 
 
 def name_of(env: Any) -> str:

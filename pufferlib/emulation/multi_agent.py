@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from pettingzoo.utils.env import ParallelEnv
 
 from pufferlib.buffers import Buffers
-from pufferlib.emulation.base import API, EmulatedEnv, Rows, copy_of
-from pufferlib.emulation.common import fill_row, name_of
+from pufferlib.emulation.base import API, EmulatedEnv, Rows
+from pufferlib.emulation.common import Check, name_of
+from pufferlib.emulation.ports import action_port, observation_port, outer_space
+from pufferlib.emulation.postprocessing import MakePostprocessor, PostprocessedParallelEnv
 from pufferlib.environment import Infos
 from pufferlib.exceptions import APIUsageError, InvalidAgentError, SpaceError
+from pufferlib.wrappers import TeamEnv
+from pufferlib.wrappers.conversion import ALL
 
 
 class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
@@ -25,6 +29,11 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
     last row of an agent's life is delivered once, with its flag and mask True.
 
     Args, attributes and errors are those of `GymnasiumPufferEnv`, and:
+
+    Args:
+        teams: agents that act as one: see `pufferlib.wrappers.TeamEnv`.
+        pad_agents: False: results have entries for the agents that are present, and `agents` are
+            those; there are no rows for vectorization then.
 
     Attributes:
         possible_agents: all agents, fixed.
@@ -42,10 +51,47 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
         "PettingZooTruncatedWrapper",
     )
 
+    def __init__(
+        self,
+        env: Any = None,
+        env_creator: Callable[..., Any] | None = None,
+        env_args: Sequence[Any] = (),
+        env_kwargs: Mapping[str, Any] | None = None,
+        check: Check = "first",
+        *,
+        postprocessor: MakePostprocessor | None = None,
+        teams: Mapping[Any, Sequence[Any]] | None = None,
+        flatten_observations: bool = True,
+        flatten_actions: bool = True,
+        pad_agents: bool = True,
+        suppress_output: bool = False,
+    ) -> None:
+        self._teams = teams
+        self._pads = pad_agents
+        super().__init__(
+            env,
+            env_creator,
+            env_args,
+            env_kwargs,
+            check,
+            postprocessor=postprocessor,
+            flatten_observations=flatten_observations,
+            flatten_actions=flatten_actions,
+            suppress_output=suppress_output,
+        )
+
+    def _adapted(self, env: Any, postprocessor: MakePostprocessor | None) -> Any:
+        if not getattr(env, "possible_agents", None):
+            raise APIUsageError(f"{env}: expected a list of possible_agents, got none")
+        if postprocessor is not None:
+            env = PostprocessedParallelEnv(env, postprocessor)
+        return env if self._teams is None else TeamEnv(env, self._teams)
+
+    def _switched_off(self) -> list[str]:
+        return super()._switched_off() + ([] if self._pads else ["pad_agents"])
+
     def _structured_spaces(self) -> tuple[Space[Any], Space[Any]]:
-        self.possible_agents = list(getattr(self.env, "possible_agents", ()))
-        if not self.possible_agents:
-            raise APIUsageError(f"{self.env}: expected a list of possible_agents, got none")
+        self.possible_agents = list(self.env.possible_agents)
         return (
             _shared_space(self.env, "observation_space"),
             _shared_space(self.env, "action_space"),
@@ -58,8 +104,10 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
 
     @property
     def agents(self) -> list[Any]:
-        """All possible agents while an episode runs, none after its end."""
-        return list(self.possible_agents) if self._phase == "running" else []
+        """All possible agents (without padding: the present ones) while an episode runs."""
+        if self._phase != "running":
+            return []
+        return list(self.possible_agents) if self._pads else self._rows.living()
 
     @property
     def masks(self) -> dict[Any, bool]:
@@ -71,19 +119,18 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
     def observation_space(self, agent: Any) -> Space[Any]:
         """The flat observation space, the same for every agent."""
         self._require_known(agent)
-        return self.single_observation_space
+        return outer_space(self.observation_plan)
 
     def action_space(self, agent: Any) -> Space[Any]:
         """The flat action space, the same for every agent."""
         self._require_known(agent)
-        return self.single_action_space
+        return outer_space(self.action_plan)
 
     def _require_known(self, agent: Any) -> None:
         if agent not in self.possible_agents:
             raise InvalidAgentError(agent, self.possible_agents)
 
-    def bind(self, buffers: Buffers) -> PettingZooRows:
-        """What vectorization steps: writes to `buffers` (a row per agent) and resets itself."""
+    def _rows_in(self, buffers: Buffers) -> PettingZooRows:
         return PettingZooRows(self, buffers)
 
     def reset(
@@ -91,7 +138,8 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
     ) -> tuple[dict[Any, NDArray[Any]], dict[Any, dict[str, Any]]]:
         """First observations and infos of all possible agents."""
         infos = self._begin(seed, options)
-        return self._rows.observations(), self._padded(infos)
+        agents = self._shown()
+        return self._rows.observations(agents), _of_each(agents, infos)
 
     def step(
         self, actions: Mapping[Any, Any] | NDArray[Any]
@@ -114,19 +162,27 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
         """
         rows = self._running_rows()
         rows.take_actions(actions)
-        infos = self._padded(rows.step(rows.buffers.actions))
+        infos = rows.step(rows.buffers.actions)
         if rows.ended:
             self._phase = "ended"
-        buffers, agents = rows.buffers, self.possible_agents
+        buffers, agents = rows.buffers, self._shown()
         rewards, terminals, truncations = (
-            dict(zip(agents, column.tolist(), strict=True))
+            {agent: column[place].item() for agent, place in agents.items()}
             for column in (buffers.rewards, buffers.terminals, buffers.truncations)
         )
-        return rows.observations(), rewards, terminals, truncations, infos
+        return (rows.observations(agents), rewards, terminals, truncations, _of_each(agents, infos))
 
-    def _padded(self, infos: Infos) -> dict[Any, dict[str, Any]]:
-        given = infos[0] if infos else {}
-        return {agent: given.get(agent, {}) for agent in self.possible_agents}
+    def _shown(self) -> dict[Any, int]:
+        """The agents that results have entries for, and their rows."""
+        rows = self._rows
+        if self._pads:
+            return rows.places
+        return {agent: i for agent, i in rows.places.items() if rows.buffers.masks[i]}
+
+
+def _of_each(agents: Collection[Any], infos: Infos) -> dict[Any, dict[str, Any]]:
+    given = infos[0] if infos else {}
+    return {agent: given.get(agent, {}) for agent in agents}
 
 
 def _shared_space(env: Any, name: str) -> Space[Any]:
@@ -138,7 +194,8 @@ def _shared_space(env: Any, name: str) -> Space[Any]:
         if method(agent) != space:
             raise SpaceError(
                 f"{name_of(env)}.{name}: expected the same space for all agents, got {space} for "
-                f"{first!r} and {method(agent)} for {agent!r}; pad them to one space in a wrapper"
+                f"{first!r} and {method(agent)} for {agent!r}; wrap it in "
+                "pufferlib.wrappers.PadAgentSpaces"
             )
     return space
 
@@ -155,12 +212,16 @@ class PettingZooRows(Rows):
 
     def __init__(self, env: PettingZooPufferEnv, buffers: Buffers) -> None:
         super().__init__(env, buffers)
-        self._index = Places({agent: i for i, agent in enumerate(env.possible_agents)})
-        places = range(len(self._index))
-        self._observation_rows = [buffers.observations[i, ...] for i in places]
-        self._action_rows = [buffers.actions[i, ...] for i in places]
-        self._readers = [env.action_plan.reader(row) for row in self._action_rows]
-        self._writers = [env.observation_plan.writer(row) for row in self._observation_rows]
+        self.places = Places({agent: i for i, agent in enumerate(env.possible_agents)})
+        rows = [buffers.observations[i, ...] for i in self.places.values()]
+        self._observations = [observation_port(env.observation_plan, row) for row in rows]
+        self._writers = [port.put for port in self._observations]
+        self._mask_checkers = [self._mask_checker(row) for row in rows]
+        self._acting = [
+            action_port(env.action_plan, buffers.actions[i, ...], f"action of {agent!r}")
+            for agent, i in self.places.items()
+        ]
+        self._readers = [port.get for port in self._acting]
         # Flagged as ended but still listed by the environment: absent until it takes them away.
         self._lingering: set[Any] = set()
 
@@ -183,7 +244,7 @@ class PettingZooRows(Rows):
             self._actions[...] = actions
         env = self.env.env
         given = self._actions_of(env.agents)
-        result = env.step(given)
+        result = self._env_step(given)
         try:
             observations, rewards, terminals, truncations, infos = result
         except (TypeError, ValueError):
@@ -192,7 +253,7 @@ class PettingZooRows(Rows):
         living = [agent for agent in given if agent not in self._lingering]
         self._clear_outcomes()
         for agent in living:
-            self.buffers.rewards[self._index[agent]] = rewards.get(agent, 0.0)
+            self.buffers.rewards[self.places[agent]] = rewards.get(agent, 0.0)
         leaving = self._write_flags(living, after, terminals, truncations)
         spawned = [agent for agent in env.agents if agent not in given]
         self._write(observations, living + spawned, leaving)
@@ -201,20 +262,24 @@ class PettingZooRows(Rows):
         self._step_checked()
         return _some(infos)
 
-    def get_state(self) -> dict[str, Any]:
-        """As of any emulated environment, and which lives are over."""
-        return super().get_state() | {"lingering": self._lingering}
+    def living(self) -> list[Any]:
+        """The agents in the game whose life is not over."""
+        return [agent for agent in self.env.env.agents if agent not in self._lingering]
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state; the rows are restored by whoever owns the buffers."""
-        super().set_state(state)
-        self._lingering = state["lingering"]
+    def get_place(self) -> dict[str, Any]:
+        """As of any emulated environment, and which lives are over."""
+        return super().get_place() | {"lingering": self._lingering}
+
+    def set_place(self, place: dict[str, Any]) -> None:
+        """The inverse of `get_place`."""
+        super().set_place(place)
+        self._lingering = place["lingering"]
 
     def _actions_of(self, agents: Sequence[Any]) -> dict[Any, Any]:
-        index, readers = self._index, self._readers
+        index, readers = self.places, self._readers
         if self._checking:
             for agent in agents:
-                self.env.action_plan.check(self._action_rows[index[agent]])
+                self._acting[index[agent]].check()
         return {agent: readers[index[agent]]() for agent in agents}
 
     def _clear_outcomes(self) -> None:
@@ -232,15 +297,19 @@ class PettingZooRows(Rows):
     ) -> set[Any]:
         """Write the flags of the agents whose life ends, and return these agents.
 
-        One that the environment takes away without a flag has come to its end by the task's rules.
+        Flags of `__all__` hold for whoever has none. One that the environment takes away without a
+        flag has come to its end by the task's rules.
         """
         buffers = self.buffers
         leaving = set()
+        everyone = terminals.get(ALL, False), truncations.get(ALL, False)
         for agent in living:
-            truncated = truncations.get(agent, False)
-            terminal = terminals.get(agent, False) or (agent not in after and not truncated)
+            terminal, truncated = terminals.get(agent, False), truncations.get(agent, False)
+            if not (terminal or truncated):
+                terminal, truncated = everyone
+            terminal = terminal or (agent not in after and not truncated)
             if terminal or truncated:
-                i = self._index[agent]
+                i = self.places[agent]
                 buffers.terminals[i], buffers.truncations[i] = terminal, truncated
                 leaving.add(agent)
         return leaving
@@ -255,29 +324,32 @@ class PettingZooRows(Rows):
         """
         places = []
         for agent in present:
-            place = self._index[agent]
+            place = self.places[agent]
             places.append(place)
             if agent in observations:
-                self._write_row(agent, place, observations[agent])
+                self._write_row(agent, place, observations[agent], agent not in leaving)
             elif agent in leaving:
-                self._observation_rows[place].fill(0)
+                self._observations[place].clear()
             else:
                 raise SpaceError(
                     f"{name_of(self.env)}: expected an observation of the living agent {agent!r}, "
                     f"got only those of {list(observations)}"
                 )
-        if len(places) == len(self._index):
+        if len(places) == len(self.places):
             self.buffers.masks.fill(True)
             return
-        masks = np.zeros(len(self._index), bool)
+        masks = np.zeros(len(self.places), bool)
         masks[places] = True
         for absent in np.flatnonzero(self.buffers.masks & ~masks):
-            self._observation_rows[absent].fill(0)
+            self._observations[absent].clear()
         self.buffers.masks[:] = masks
 
-    def _write_row(self, agent: Any, place: int, observation: Any) -> None:
+    def _write_row(self, agent: Any, place: int, observation: Any, acts: bool) -> None:
+        check_mask = self._mask_checkers[place]
         try:
             self._writers[place](observation)
+            if acts and check_mask:
+                check_mask()
             if self._checking:
                 self.env.observation_plan.check(observation)
         except SpaceError as error:
@@ -286,25 +358,24 @@ class PettingZooRows(Rows):
     def take_actions(self, actions: Mapping[Any, Any] | NDArray[Any]) -> None:
         """Copy a user's actions into the bound rows, those of absent agents left out."""
         if not isinstance(actions, Mapping):
-            if len(actions) != len(self._index):
+            if len(actions) != len(self.places):
                 raise APIUsageError(
-                    f"actions: expected {len(self._index)} rows, one per possible agent, got "
+                    f"actions: expected {len(self.places)} rows, one per possible agent, got "
                     f"{len(actions)}"
                 )
-            actions = dict(zip(self._index, actions, strict=True))
+            actions = dict(zip(self.places, actions, strict=True))
         present = set(self.env.env.agents)
         for agent, action in actions.items():
-            place = self._index[agent]
+            place = self.places[agent]
             if agent in present:
-                fill_row(self._action_rows[place], action, f"action of {agent!r}")
+                self._acting[place].put(action)
         missing = [agent for agent in self.env.env.agents if agent not in actions]
         if missing:
             raise APIUsageError(f"actions: expected one for each present agent, missing {missing}")
 
-    def observations(self) -> dict[Any, NDArray[Any]]:
-        """Copies of all rows by agent."""
-        rows = zip(self._index, self._observation_rows, strict=True)
-        return {agent: copy_of(row) for agent, row in rows}
+    def observations(self, agents: Mapping[Any, int]) -> dict[Any, Any]:
+        """Copies of the rows of `agents`, given with their places."""
+        return {agent: self._observations[place].get() for agent, place in agents.items()}
 
 
 def _some(infos: dict[Any, Any]) -> Infos:

@@ -9,8 +9,9 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
-from pufferlib.emulation.base import API, EmulatedEnv, Rows, copy_of
-from pufferlib.emulation.common import fill_row
+from pufferlib.emulation.base import API, EmulatedEnv, Rows
+from pufferlib.emulation.ports import action_port, observation_port, outer_space
+from pufferlib.emulation.postprocessing import MakePostprocessor, PostprocessedEnv
 from pufferlib.environment import Infos
 
 
@@ -22,6 +23,12 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
         env_creator: a class or function that makes it, called with `env_args` and `env_kwargs`.
         check: when data are checked against their spaces. Shape, dtype and keys always are; the
             bounds on the `first` reset and step, `always`, or `never`.
+        postprocessor: class (or function of the environment, and of the agent where there are
+            several) that makes a `Postprocessor`, which featurizes and shapes rewards.
+        flatten_observations, flatten_actions: False: these pass as the environment has them, of
+            any space; there are no rows for vectorization then.
+        suppress_output: keep what the environment prints, in Python or C, off the process's
+            stdout and stderr. The last of it is in `printed` and in the notes of its errors.
 
     Attributes:
         env: the wrapped environment.
@@ -30,6 +37,7 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
             observation spaces stay the same object. Discrete actions count from 0.
         emulated: how to undo emulation, or None if nothing is emulated.
         num_agents: 1.
+        printed: the end of what it printed under `suppress_output`.
 
     Raises:
         APIUsageError: neither or both of env and env_creator; an old Gym API.
@@ -47,18 +55,20 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
     @property
     def observation_space(self) -> Space[Any]:  # type: ignore[override]
         """The flat observation space."""
-        return self.single_observation_space
+        return outer_space(self.observation_plan)
 
     @property
     def action_space(self) -> Space[Any]:  # type: ignore[override]
         """The flat action space."""
-        return self.single_action_space
+        return outer_space(self.action_plan)
+
+    def _adapted(self, env: Any, postprocessor: MakePostprocessor | None) -> Any:
+        return env if postprocessor is None else PostprocessedEnv(env, postprocessor)
 
     def _structured_spaces(self) -> tuple[Space[Any], Space[Any]]:
         return self.env.observation_space, self.env.action_space
 
-    def bind(self, buffers: Buffers) -> GymnasiumRows:
-        """What vectorization steps: writes to `buffers` (one row) and resets itself."""
+    def _rows_in(self, buffers: Buffers) -> GymnasiumRows:
         return GymnasiumRows(self, buffers)
 
     def reset(
@@ -66,7 +76,7 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """The first observation, a new array of the flat space, and the info."""
         infos = self._begin(seed, options)
-        return copy_of(self._rows.observation_row), infos[0] if infos else {}
+        return self._rows.observation.get(), infos[0] if infos else {}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
         """Act with a flat action: a Python number, list, array or tensor of the row's size.
@@ -76,14 +86,14 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
             SpaceError: the action or the observation does not fit its space.
         """
         rows = self._running_rows()
-        fill_row(rows.action_row, action, "action")
+        rows.action.put(action)
         infos = rows.step(rows.buffers.actions)
         if rows.ended:
             self._phase = "ended"
         terminal, truncation = bool(rows.buffers.terminals[0]), bool(rows.buffers.truncations[0])
         info = infos[0] if infos else {}
         reward = float(rows.last_reward)
-        return copy_of(rows.observation_row), reward, terminal, truncation, info
+        return rows.observation.get(), reward, terminal, truncation, info
 
 
 class GymnasiumRows(Rows):
@@ -92,12 +102,13 @@ class GymnasiumRows(Rows):
     def __init__(self, env: GymnasiumPufferEnv, buffers: Buffers) -> None:
         super().__init__(env, buffers)
         self.last_reward = 0.0
-        self.observation_row = buffers.observations[0, ...]
-        self.action_row = buffers.actions[0, ...]
+        observation_row = buffers.observations[0, ...]
+        self.observation = observation_port(env.observation_plan, observation_row)
+        self.action = action_port(env.action_plan, buffers.actions[0, ...], "action")
         self._rewards = memoryview(buffers.rewards)  # type: ignore[arg-type]
-        self._act = env.action_plan.reader(self.action_row)
-        self._write = env.observation_plan.writer(self.observation_row)
-        self._env_step = env.env.step
+        self._act = self.action.get
+        self._write = self.observation.put
+        self._check_mask = self._mask_checker(observation_row)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
         """Write the first row of an episode."""
@@ -106,6 +117,8 @@ class GymnasiumRows(Rows):
         if self._checking:
             self.env.observation_plan.check(observation)
             self._reset_checked()
+        if self._check_mask:
+            self._check_mask()
         buffers = self.buffers
         buffers.rewards[0] = 0
         buffers.terminals[0] = buffers.truncations[0] = self.ended = False
@@ -119,7 +132,7 @@ class GymnasiumRows(Rows):
             self._actions[...] = actions
         checking = self._checking
         if checking:
-            self.env.action_plan.check(self.action_row)
+            self.action.check()
         result = self._env_step(self._act())
         try:
             observation, reward, terminal, truncation, info = result
@@ -129,6 +142,8 @@ class GymnasiumRows(Rows):
         self._rewards[0] = self.last_reward = reward
         if terminal or truncation:
             self._end(terminal, truncation)
+        elif self._check_mask:
+            self._check_mask()
         if checking:
             self.env.observation_plan.check(observation)
             self._step_checked()
@@ -137,8 +152,3 @@ class GymnasiumRows(Rows):
     def _end(self, terminal: bool, truncation: bool) -> None:
         self.buffers.terminals[0], self.buffers.truncations[0] = terminal, truncation
         self.ended = True
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state; the row is restored by whoever owns the buffers."""
-        super().set_state(state)
-        self._env_step = self.env.env.step

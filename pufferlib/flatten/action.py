@@ -51,7 +51,7 @@ class ActionPlan:
         self.decode: Callable[[NDArray[Any]], Any] = self._compile()
 
     def _row_space(self, discrete: list[Leaf], continuous: list[Leaf]) -> Space[Any]:
-        nvec = [int(n) for leaf in discrete for n in _choices(leaf.space)]
+        nvec = [int(n) for leaf in discrete for n in options_of(leaf.space)]
         if continuous and not discrete:
             return self._continuous_space(continuous)
         if continuous:
@@ -144,7 +144,8 @@ class ActionPlan:
         return type(self), (self.space, self.name)
 
 
-def _choices(space: Space[Any]) -> NDArray[Any]:
+def options_of(space: Space[Any]) -> NDArray[Any]:
+    """How many options each choice of a discrete leaf has, flat."""
     if isinstance(space, Discrete):
         return np.array([space.n])
     if isinstance(space, MultiDiscrete):

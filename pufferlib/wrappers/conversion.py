@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from pufferlib.exceptions import APIUsageError
+
+# RLlib's key for a flag of all agents at once.
+ALL = "__all__"
 
 
 def accepts(function: Callable[..., Any], argument: str) -> bool:
@@ -20,6 +23,30 @@ def accepts(function: Callable[..., Any], argument: str) -> bool:
         return True
     keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return keywords or argument in parameters
+
+
+def flags_of(
+    agent: Any, terminals: Mapping[Any, Any], truncations: Mapping[Any, Any]
+) -> tuple[bool, bool]:
+    """Whether the agent terminated and was truncated: by its own flags, else by `__all__`."""
+    own = terminals.get(agent, False), truncations.get(agent, False)
+    if any(own):
+        return bool(own[0]), bool(own[1])
+    return bool(terminals.get(ALL, False)), bool(truncations.get(ALL, False))
+
+
+def reset_keywords(
+    reset: Callable[..., Any], seed: int | None, options: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Only what was given, so that environments without options still reset."""
+    keywords: dict[str, Any] = {}
+    if seed is not None:
+        keywords["seed"] = seed
+    if options is not None:
+        if not accepts(reset, "options"):
+            raise APIUsageError("reset(options=…) was called, but the environment takes none")
+        keywords["options"] = options
+    return keywords
 
 
 def to_gymnasium_space(space: Any) -> spaces.Space[Any]:

@@ -8,14 +8,15 @@ from gymnasium import spaces
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 
 from pufferlib.exceptions import APIUsageError
-from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
+from pufferlib.wrappers.conversion import ALL, accepts, to_gymnasium_space
 
 
 class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
     """A parallel environment of the old PettingZoo API, with `dones`, in today's API.
 
-    4-tuples from `step` get an all-False `truncations`; `reset` that returns only observations
-    gets empty infos. Environments of today's API pass unchanged.
+    4-tuples from `step` get an all-False `truncations`, and a done `__all__` is everyone's;
+    `reset` that returns only observations gets empty infos. Environments of today's API pass
+    unchanged.
     """
 
     def __init__(self, env: Any) -> None:
@@ -67,7 +68,9 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
         if len(result) == 5:
             return result
         observations, rewards, dones, infos = result
-        dones = {agent: done for agent, done in dones.items() if agent != "__all__"}
+        over = bool(dones.get(ALL, False))
+        agents = [*actions, *(agent for agent in dones if agent not in (*actions, ALL))]
+        dones = {agent: over or bool(dones.get(agent, False)) for agent in agents}
         return observations, rewards, dones, dict.fromkeys(dones, False), infos
 
     def render(self) -> Any:
