@@ -8,7 +8,7 @@
     close(trainer)
 
 The mathematics is in `pufferlib.trainer.advantage` and `.losses`, the storage in `.experience`,
-the single steps in `.loop`.
+the single steps in `.collect` and `.learn`.
 """
 
 from __future__ import annotations
@@ -27,24 +27,15 @@ from pufferlib.models import is_recurrent
 from pufferlib.pytorch import nativize_dtype
 from pufferlib.trainer import checkpoint, episodes, losses
 from pufferlib.trainer.batch import Batch
+from pufferlib.trainer.collect import choose, receive, send, store
 from pufferlib.trainer.config import TrainConfig
 from pufferlib.trainer.finite import require_finite
-from pufferlib.trainer.loop import (
-    Trainer,
-    anneal_learning_rate,
-    choose,
-    learn_epochs,
-    make_experience,
-    pick_device,
-    receive,
-    seed_everything,
-    send,
-    store,
-    use_threads,
-)
+from pufferlib.trainer.learn import anneal_learning_rate, learn_epochs
+from pufferlib.trainer.prepare import make_experience, pick_device, seed_everything, use_threads
 from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
 from pufferlib.trainer.statistics import Statistics, Tally
+from pufferlib.trainer.trainer import Trainer
 from pufferlib.vector import VecEnv
 
 __all__ = [

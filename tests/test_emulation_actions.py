@@ -13,7 +13,7 @@ from toys import COMINGS_AND_GOINGS, Lives, acting, emulate, vectorize
 
 import pufferlib.vector
 from pufferlib.exceptions import InvalidAgentError, SpaceError
-from pufferlib.trainer.loop import as_env_actions
+from pufferlib.trainer.collect import as_env_actions
 
 BACKENDS = ["serial", "multiprocessing"]
 F32 = Box(-1, 1, (2,), np.float32)

@@ -141,7 +141,7 @@ def test_the_rule_sees_every_form_of_import(source, expected):
     assert expected in imports
     assert list(violations("pufferlib.emulation", imports))
     assert list(violations("pufferlib.vector.serial", imports)) == []
-    assert list(violations("pufferlib.trainer.loop", imports)) == []
+    assert list(violations("pufferlib.trainer.collect", imports)) == []
 
 
 def test_neighbours_of_a_layer_do_not_import_each_other():

@@ -16,7 +16,7 @@ from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config
 from pufferlib.trainer.evaluate import EvalResult, evaluate_policy
-from pufferlib.trainer.loop import use_threads
+from pufferlib.trainer.prepare import use_threads
 from pufferlib.trainer.rendering import Player, TerminalPlayer, VideoWriter
 from pufferlib.trainer.runs import find_checkpoint
 from pufferlib.trainer.setup import (

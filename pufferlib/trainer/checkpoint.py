@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import pufferlib
 from pufferlib.exceptions import CheckpointError
 from pufferlib.trainer import episodes
-from pufferlib.trainer.loop import Trainer
+from pufferlib.trainer.trainer import Trainer
 
 FORMAT = 1
 LATEST = "latest.pt"

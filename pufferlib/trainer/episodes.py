@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from pufferlib.exceptions import PufferError, SnapshotError
-from pufferlib.trainer.loop import Trainer
+from pufferlib.trainer.trainer import Trainer
 
 
 def capture(trainer: Trainer) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
 from pufferlib.spaces import row_layout
-from pufferlib.trainer.loop import as_env_actions
+from pufferlib.trainer.collect import as_env_actions
 from pufferlib.trainer.states import RecurrentStates
 from pufferlib.vector import VecEnv
 

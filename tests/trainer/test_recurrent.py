@@ -9,7 +9,7 @@ from torch import nn
 from pufferlib import clean_pufferl
 from pufferlib.models import Default, LSTMWrapper
 from pufferlib.trainer.batch import Batch
-from pufferlib.trainer.loop import ppo_loss, run_policy
+from pufferlib.trainer.learn import ppo_loss
 
 EPISODES_OF_THREE = ("fnnu" * 7)[:25]
 EPISODES_THAT_DIE = ("fnnt" * 7)[:25]
@@ -92,9 +92,7 @@ def ratio_of(trainer, minibatch):
     from pufferlib.pytorch import sample_logits
 
     with torch.no_grad():
-        logits, _, _ = run_policy(
-            trainer, minibatch.observations, minibatch.state, minibatch.starts
-        )
+        logits, _, _ = trainer.run_policy(minibatch.observations, minibatch.state, minibatch.starts)
         logprobs = sample_logits(logits, minibatch.actions)[1]
     if minibatch.chosen is not None:
         logprobs = logprobs[minibatch.chosen]

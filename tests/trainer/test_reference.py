@@ -18,7 +18,7 @@ from pufferlib import clean_pufferl
 from pufferlib.models import Default, LSTMWrapper
 from pufferlib.spaces import Mixed
 from pufferlib.trainer.batch import Batch
-from pufferlib.trainer.loop import ppo_loss
+from pufferlib.trainer.learn import ppo_loss
 
 HORIZON = 8
 LIVES = [  # two segments and one row; see `rows_from_lives`
