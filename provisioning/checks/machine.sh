@@ -59,9 +59,14 @@ check_throttling() {
 }
 
 check_disks() {
-    local disk answer errors
+    local disk answer status errors
     for disk in $(lsblk -dno NAME,TYPE 2>/dev/null | awk '$2 == "disk" {print $1}'); do
         answer=$(smartctl -H "/dev/$disk" 2>&1)
+        status=$?
+        if ((status == 127)); then
+            expect "disks" "smartmontools is not installed" false
+            break
+        fi
         grep -qE 'SMART overall-health|SMART Health Status' <<<"$answer" || continue
         expect "disk $disk" "$(grep -oE '(PASSED|OK|FAILED.*)$' <<<"$answer" | head -n 1)" \
             grep -qE '(PASSED|OK)$' <<<"$answer"

@@ -152,6 +152,15 @@ esac""",
     }
 
 
+def test_disks_that_cannot_be_asked(machine, rows):
+    machine.program("lsblk", "echo sda disk; echo sdb disk")
+    machine.program("smartctl", "exit 127")
+    assert rows("check_disks") == {
+        "disks": ("FAILED", "smartmontools is not installed"),
+        "file system errors": ("ok", "0"),
+    }
+
+
 @pytest.mark.parametrize(("slow", "result"), [("3", "FAILED"), ("", "ok")])
 def test_core_is_slow_only_if_it_stays_so(machine, rows, slow, result):
     """The fake Python names core 3 each time, and another one once."""
