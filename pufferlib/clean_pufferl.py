@@ -30,7 +30,8 @@ from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.collect import choose, receive, send, store
 from pufferlib.trainer.config import TrainConfig
 from pufferlib.trainer.finite import require_finite
-from pufferlib.trainer.learn import anneal_learning_rate, learn_epochs
+from pufferlib.trainer.learn import anneal, learn_epochs
+from pufferlib.trainer.optimizers import make_optimizer
 from pufferlib.trainer.prepare import make_experience, pick_device, seed_everything, use_threads
 from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
@@ -84,12 +85,8 @@ def create(
         vecenv=vecenv,
         policy=policy,
         model=torch.compile(policy, mode=config.compile_mode) if config.compile else policy,
-        optimizer=torch.optim.Adam(
-            policy.parameters(),
-            lr=config.learning_rate,
-            eps=1e-5,
-            fused=device.type in ("cpu", "cuda"),
-        ),
+        optimizer=make_optimizer(resolved, policy, device),
+        ent_coef=resolved.ent_coef,
         device=device,
         is_recurrent=recurrent,
         experience=experience,
@@ -142,7 +139,7 @@ def train(trainer: Trainer) -> dict[str, float]:
     state = trainer.states.at(segments.slots) if trainer.states else None
     batch = Batch(segments, trainer.device, state)
     trainer.clock.lap("copy")
-    anneal_learning_rate(trainer, batch.steps)
+    anneal(trainer, batch.steps)
     trainer.losses = learn_epochs(trainer, batch)
     values, advantages = segments.values[segments.valid], segments.advantages[segments.valid]
     explained = losses.explained_variance(values, values + advantages)

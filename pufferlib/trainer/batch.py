@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Minibatch:
         logprobs, values, advantages, returns: `(n,)`.
         chosen: `(n,)`, the valid ones among the flattened rows; None when all are.
         state, starts: for recurrent policies, else None.
+        weights: `(n,)`, at most 1, what a sample counts; None: all count 1.
     """
 
     observations: Tensor
@@ -36,6 +37,7 @@ class Minibatch:
     chosen: Tensor | None = None
     state: State | None = None
     starts: Tensor | None = None
+    weights: Tensor | None = None
 
 
 class Batch:
@@ -75,6 +77,43 @@ class Batch:
         per_part = max(1, size // self._valid.shape[1])
         return (self._of_segments(part) for part in _shuffled_parts(segments, per_part))
 
+    def prioritized_minibatches(self, size: int, alpha: float, beta: float) -> Iterator[Minibatch]:
+        """As many minibatches as one pass has, of segments drawn with replacement.
+
+            P(i) = p_i^alpha / sum_k p_k^alpha;   w_i = (N P(i))^-beta / max_k w_k
+
+        where `p_i` is the mean of |A| over the valid samples of segment i. Source: Schaul et al.
+        2016, *Prioritized Experience Replay*, equation 1 and section 3.4, with advantages in place
+        of temporal-difference errors. Draws come from torch's global random generator.
+
+        Args:
+            size: of a minibatch in samples, as in `minibatches`.
+            alpha: 0 draws evenly, 1 in proportion.
+            beta: 0 corrects nothing, 1 makes the expected gradient that of even draws.
+        """
+        counts = self._valid.sum(1)
+        segments = np.flatnonzero(counts)
+        if not len(segments):
+            return
+        sizes = self._advantages.abs().reshape(self._valid.shape).sum(1).cpu().numpy()
+        priorities = (sizes[segments] / counts[segments] + 1e-6) ** alpha
+        shares = priorities / priorities.sum()
+        weights = (len(segments) * shares) ** -beta
+        weights /= weights.max()
+        per_part = max(1, size // self._valid.shape[1])
+        for _ in range(-(-len(segments) // per_part)):
+            drawn = torch.multinomial(torch.from_numpy(shares), per_part, replacement=True).numpy()
+            yield self._of_drawn(segments[drawn], weights[drawn])
+
+    def _of_drawn(self, segments: NDArray[np.int64], weights: NDArray[Any]) -> Minibatch:
+        valid = self._valid[segments]
+        if self._state is None:
+            minibatch = self._of_samples(self._rows(segments)[valid])
+        else:
+            minibatch = self._of_segments(segments)
+        per_sample = np.repeat(weights, valid.sum(1)).astype(np.float32)
+        return replace(minibatch, weights=_to(per_sample, self._values.device))
+
     def _of_samples(self, samples: NDArray[np.int64]) -> Minibatch:
         index = _to(samples, self._values.device)
         observations = _flat(self._observations, self._valid.size)
@@ -86,8 +125,7 @@ class Batch:
 
     def _of_segments(self, segments: NDArray[np.int64]) -> Minibatch:
         device = self._values.device
-        horizon = self._valid.shape[1]
-        rows = (segments[:, None] * horizon + np.arange(horizon)).ravel()
+        rows = self._rows(segments).ravel()
         chosen = np.flatnonzero(self._valid[segments])
         index = _to(segments, device)
         assert self._state is not None
@@ -99,6 +137,11 @@ class Batch:
             state=tuple(part.index_select(1, index) for part in self._state),
             starts=self._starts.index_select(0, index),
         )
+
+    def _rows(self, segments: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`(n, H)`: where the samples of these segments lie among all of the batch."""
+        horizon = self._valid.shape[1]
+        return segments[:, None] * horizon + np.arange(horizon)
 
     def _targets(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Log-probabilities, values, advantages and returns of these samples."""

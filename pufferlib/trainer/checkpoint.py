@@ -102,10 +102,17 @@ def restore(trainer: Trainer, content: Mapping[str, Any], source: str = "checkpo
     """Put policy, optimizer and counters back to where a checkpoint was; `source` is its path.
 
     Raises:
-        CheckpointError: the weights do not fit the policy; nothing was changed then.
+        CheckpointError: the weights do not fit the policy, and nothing was changed then; or the
+            optimizer is another one.
     """
     load_policy(trainer.policy, content["policy"], source)
-    trainer.optimizer.load_state_dict(content["optimizer"])
+    try:
+        trainer.optimizer.load_state_dict(content["optimizer"])
+    except (KeyError, ValueError) as error:
+        raise CheckpointError(
+            f"{source}: its optimizer is another one than train.optimizer "
+            f"{trainer.config.optimizer} ({error}); resume with the one it was trained with"
+        ) from error
     trainer.epoch = content["epoch"]
     trainer.begin(content["global_step"])
 

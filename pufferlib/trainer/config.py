@@ -48,8 +48,12 @@ class TrainConfig:
     """Stop after this many agent steps."""
     max_seconds: float | None = None
     """Stop after this much wall-clock time, even if steps are left; anew for a resumed run."""
+    optimizer: Literal["adam", "adamw", "muon"] = "adam"
+    """'muon' moves the matrices between hidden layers and leaves the rest to 'adamw'."""
+    weight_decay: float = 0.0
+    """Decoupled decay of the weights, of 'adamw' and 'muon'."""
     learning_rate: float = 2.5e-4
-    """Step size of Adam."""
+    """Step size of the optimizer."""
     anneal_lr: bool = True
     """Lower the learning rate linearly to zero at the end of the steps or of the time."""
     gamma: float = 0.99
@@ -62,6 +66,12 @@ class TrainConfig:
     """Agent steps per update; 'auto' is num_agents * bptt_horizon."""
     minibatch_size: int | Literal["auto"] = "auto"
     """Agent steps per optimizer step; 'auto' is a quarter of the batch where it divides."""
+    accumulate: int = 1
+    """Minibatches whose gradients make one optimizer step together."""
+    prio_alpha: float = 0.0
+    """Above 0 minibatches are segments drawn by the size of their advantages to this power."""
+    prio_beta0: float = 0.4
+    """How far such samples are weighted down at the start, from 0; the end of training has 1."""
     bptt_horizon: int = 16
     """Steps in a segment: the reach of backpropagation through time."""
     clip_coef: float = 0.1
@@ -74,6 +84,8 @@ class TrainConfig:
     """Clip range of the value, where clip_vloss is on."""
     ent_coef: float = 0.01
     """Weight of the entropy bonus."""
+    ent_coef_final: float | None = None
+    """Its weight at the end, approached linearly over the steps or the time; None: the same."""
     max_grad_norm: float = 0.5
     """Gradients are scaled down to this norm."""
     norm_adv: bool = True
@@ -99,14 +111,20 @@ class TrainConfig:
         _require_positive(self, "total_timesteps", "learning_rate", "update_epochs")
         _require_positive(self, "bptt_horizon", "clip_coef", "max_grad_norm", "max_seconds")
         _require_positive(self, "batch_size", "minibatch_size", "target_kl", "vf_clip_coef")
-        for name in ("gamma", "gae_lambda"):
+        _require_positive(self, "accumulate")
+        for name in ("gamma", "gae_lambda", "prio_beta0"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise ConfigError(f"train.{name}: expected 0 <= {name} <= 1, got {value}")
-        for name in ("seed", "torch_threads", "checkpoint_interval", "vf_coef", "ent_coef"):
+        names = ("seed", "torch_threads", "checkpoint_interval", "vf_coef", "ent_coef")
+        for name in (*names, "ent_coef_final", "prio_alpha", "weight_decay"):
             value = getattr(self, name)
-            if value < 0:
+            if value is not None and value < 0:
                 raise ConfigError(f"train.{name}: expected at least 0, got {value}")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ConfigError(
+                "train.weight_decay: Adam has none that is decoupled; set train.optimizer adamw"
+            )
 
     def resolve(self, num_agents: int) -> ResolvedTrainConfig:
         """The same with sizes that are integers and fit together.

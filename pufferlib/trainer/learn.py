@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,39 +15,86 @@ from pufferlib.trainer.batch import Batch, Minibatch
 from pufferlib.trainer.trainer import Trainer
 
 
-def anneal_learning_rate(trainer: Trainer, steps: int) -> None:
-    """Linear in `Trainer.progress`, from the configured rate to zero at the end, never below.
+def anneal(trainer: Trainer, steps: int) -> None:
+    """Learning rate and entropy weight, linear in `Trainer.progress`; the rate ends at zero.
 
     Args:
         trainer: whose optimizer is set.
         steps: of the batch about to be learnt from, which are in `global_step` already.
     """
-    rate = trainer.config.learning_rate
-    if trainer.config.anneal_lr:
-        rate *= max(0.0, 1.0 - trainer.progress(trainer.global_step - steps))
+    config = trainer.config
+    left = max(0.0, 1.0 - trainer.progress(trainer.global_step - steps))
     for group in trainer.optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = config.learning_rate * (left if config.anneal_lr else 1.0)
+    if config.ent_coef_final is not None:
+        trainer.ent_coef = left * config.ent_coef + (1.0 - left) * config.ent_coef_final
 
 
-def learn(trainer: Trainer, minibatch: Minibatch) -> dict[str, Tensor]:
-    """One optimizer step.
+def learn_epochs(trainer: Trainer, batch: Batch) -> dict[str, float]:
+    """Every pass over the batch; means over all minibatches of all passes.
+
+    Stops early once the mean KL divergence over a pass exceeds `target_kl`.
+    """
+    history: dict[str, list[Tensor]] = defaultdict(list)
+    limit = trainer.config.target_kl
+    for _ in range(trainer.config.update_epochs):
+        passed = len(history["approx_kl"])
+        minibatches = list(_minibatches(trainer, batch))
+        for start in range(0, len(minibatches), trainer.config.accumulate):
+            group = minibatches[start : start + trainer.config.accumulate]
+            for name, value in learn(trainer, group).items():
+                history[name] += value
+        divergences = history["approx_kl"][passed:]
+        if limit is not None and divergences and torch.stack(divergences).mean() > limit:
+            break
+    return {name: torch.stack(values).mean().item() for name, values in history.items() if values}
+
+
+def learn(trainer: Trainer, minibatches: Sequence[Minibatch]) -> dict[str, list[Tensor]]:
+    """One optimizer step, by the gradient of the mean loss over all samples of `minibatches`.
+
+    Returns:
+        The parts of the loss (detached), an entry per minibatch, and the gradient's norm.
 
     Raises:
         NonFiniteError: the loss or a gradient is NaN or infinite; the weights are unchanged.
     """
-    loss, metrics = ppo_loss(trainer, minibatch)
+    metrics: dict[str, list[Tensor]] = defaultdict(list)
+    samples = sum(len(minibatch.advantages) for minibatch in minibatches)
+    total = torch.zeros((), device=trainer.device)
     trainer.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    for minibatch in minibatches:
+        loss, parts = ppo_loss(trainer, minibatch)
+        loss = loss * (len(minibatch.advantages) / samples)
+        loss.backward()
+        total += loss.detach()
+        for name, part in parts.items():
+            metrics[name].append(part)
     norm = nn.utils.clip_grad_norm_(trainer.policy.parameters(), trainer.config.max_grad_norm)
-    if not torch.isfinite(loss.detach() + norm):
-        trainer.optimizer.zero_grad(set_to_none=True)
-        raise NonFiniteError(
-            f"epoch {trainer.epoch}: expected a finite loss and gradient, got loss "
-            f"{loss.item()} and gradient norm {norm.item()}; the weights were left as they were. "
-            "Lower train.learning_rate, or check the policy for operations that overflow"
-        )
+    _require_finite_step(trainer, total, norm)
     trainer.optimizer.step()
-    return metrics | {"grad_norm": norm}
+    return metrics | {"grad_norm": [norm]}
+
+
+def _minibatches(trainer: Trainer, batch: Batch) -> Iterator[Minibatch]:
+    config = trainer.config
+    if not config.prio_alpha:
+        return batch.minibatches(config.minibatch_size)
+    # Schaul et al. 2016, section 3.4: the correction grows to its whole size by the end.
+    used = min(1.0, trainer.progress(trainer.global_step - batch.steps))
+    beta = config.prio_beta0 + (1.0 - config.prio_beta0) * used
+    return batch.prioritized_minibatches(config.minibatch_size, config.prio_alpha, beta)
+
+
+def _require_finite_step(trainer: Trainer, loss: Tensor, norm: Tensor) -> None:
+    if torch.isfinite(loss + norm):
+        return
+    trainer.optimizer.zero_grad(set_to_none=True)
+    raise NonFiniteError(
+        f"epoch {trainer.epoch}: expected a finite loss and gradient, got loss {loss.item()} and "
+        f"gradient norm {norm.item()}; the weights were left as they were. Lower "
+        "train.learning_rate, or check the policy for operations that overflow"
+    )
 
 
 def ppo_loss(trainer: Trainer, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -66,18 +114,21 @@ def ppo_loss(trainer: Trainer, minibatch: Minibatch) -> tuple[Tensor, dict[str, 
     if config.norm_adv:
         advantages = losses.normalize(advantages)
     parts = {
-        "policy_loss": losses.policy_loss(log_ratio, advantages, config.clip_coef),
+        "policy_loss": losses.policy_loss(
+            log_ratio, advantages, config.clip_coef, minibatch.weights
+        ),
         "value_loss": losses.value_loss(
             values,
             minibatch.values,
             minibatch.returns,
             config.vf_clip_coef if config.clip_vloss else None,
+            minibatch.weights,
         ),
         "entropy": entropy.mean(),
     }
     loss = (
         parts["policy_loss"]
-        - config.ent_coef * parts["entropy"]
+        - trainer.ent_coef * parts["entropy"]
         + config.vf_coef * parts["value_loss"]
     )
     metrics = {name: part.detach() for name, part in parts.items()}
@@ -87,21 +138,3 @@ def ppo_loss(trainer: Trainer, minibatch: Minibatch) -> tuple[Tensor, dict[str, 
         "approx_kl": losses.approx_kl(log_ratio),
         "clipfrac": losses.clip_fraction(log_ratio, config.clip_coef),
     }
-
-
-def learn_epochs(trainer: Trainer, batch: Batch) -> dict[str, float]:
-    """Every pass over the batch; means over all minibatches of all passes.
-
-    Stops early once the mean KL divergence over a pass exceeds `target_kl`.
-    """
-    history: dict[str, list[Tensor]] = defaultdict(list)
-    limit = trainer.config.target_kl
-    for _ in range(trainer.config.update_epochs):
-        passed = len(history["approx_kl"])
-        for minibatch in batch.minibatches(trainer.config.minibatch_size):
-            for name, value in learn(trainer, minibatch).items():
-                history[name].append(value)
-        divergences = history["approx_kl"][passed:]
-        if limit is not None and divergences and torch.stack(divergences).mean() > limit:
-            break
-    return {name: torch.stack(values).mean().item() for name, values in history.items() if values}

@@ -23,7 +23,9 @@ def normalize(advantages: Tensor) -> Tensor:
     return centred / (centred.square().mean().sqrt() + 1e-8)
 
 
-def policy_loss(log_ratio: Tensor, advantages: Tensor, clip_coef: float) -> Tensor:
+def policy_loss(
+    log_ratio: Tensor, advantages: Tensor, clip_coef: float, weights: Tensor | None = None
+) -> Tensor:
     """The clipped surrogate objective, negated (equation 7).
 
         ratio = pi(a|s) / pi_old(a|s);   loss = mean(max(-A ratio, -A clip(ratio, 1 ± c)))
@@ -32,15 +34,20 @@ def policy_loss(log_ratio: Tensor, advantages: Tensor, clip_coef: float) -> Tens
         log_ratio: new minus old log-probability of each sample.
         advantages: one per sample, normalized or not.
         clip_coef: c.
+        weights: one per sample, where samples were drawn more often than others.
     """
     assert log_ratio.shape == advantages.shape, (log_ratio.shape, advantages.shape)
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_coef, 1 + clip_coef)
-    return torch.maximum(-advantages * ratio, -advantages * clipped).mean()
+    return _mean(torch.maximum(-advantages * ratio, -advantages * clipped), weights)
 
 
 def value_loss(
-    values: Tensor, old_values: Tensor, returns: Tensor, clip_coef: float | None
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    clip_coef: float | None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Half the mean squared error of the critic, with its step clipped unless `clip_coef` is None.
 
@@ -53,7 +60,12 @@ def value_loss(
     if clip_coef is not None:
         clipped = old_values + (values - old_values).clamp(-clip_coef, clip_coef)
         error = torch.maximum(error, (clipped - returns).square())
-    return 0.5 * error.mean()
+    return 0.5 * _mean(error, weights)
+
+
+def _mean(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """The mean over samples, each times its weight; the weights need not have a mean of 1."""
+    return losses.mean() if weights is None else (weights * losses).mean()
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:

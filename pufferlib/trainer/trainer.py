@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pufferlib.pytorch import NativeDtype
 from pufferlib.trainer.config import ResolvedTrainConfig
 from pufferlib.trainer.experience import Experience, Rows
+from pufferlib.trainer.optimizers import Optimizer
 from pufferlib.trainer.states import RecurrentStates, State
 from pufferlib.trainer.statistics import Statistics, Tally
 from pufferlib.vector import VecEnv
@@ -42,7 +43,8 @@ class Trainer:
         vecenv: the vectorized environments.
         policy: the module whose weights are trained and saved; never a compiled one.
         model: what is called: the policy, or its compiled form.
-        optimizer: Adam.
+        optimizer: as `config` names it.
+        ent_coef: the current weight of the entropy bonus.
         device: where the policy is.
         is_recurrent: whether the policy has the recurrent interface.
         experience: the segments.
@@ -63,7 +65,8 @@ class Trainer:
     vecenv: VecEnv
     policy: nn.Module
     model: Callable[..., Any]
-    optimizer: torch.optim.Optimizer
+    optimizer: Optimizer
+    ent_coef: float
     device: torch.device
     is_recurrent: bool
     experience: Experience

@@ -46,6 +46,15 @@ def test_value_loss_with_and_without_clip():
     assert losses.value_loss(values, old, returns, 0.5).item() == pytest.approx(7.25 / 4)
 
 
+def test_weights_scale_each_sample():
+    ones = torch.ones(2)
+    log_ratio, advantages = torch.zeros(2), torch.tensor([1.0, 3.0])
+    weights = torch.tensor([1.0, 0.5])
+    assert losses.policy_loss(log_ratio, advantages, 0.2, weights).item() == -(1 + 1.5) / 2
+    returns = torch.tensor([3.0, 5.0])  # errors 4 and 16
+    assert losses.value_loss(ones, ones, returns, None, weights).item() == (4 + 8) / 2 / 2
+
+
 def test_divergences():
     log_ratio = torch.log(torch.tensor([2.0, 0.5]))
     assert losses.old_approx_kl(log_ratio).item() == pytest.approx(0.0)
