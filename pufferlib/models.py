@@ -7,6 +7,10 @@ A policy maps a batch of observations to `(logits, value)`; the forms of `logits
 * `encode_observations(observations) -> hidden`, or `(hidden, lookup)` to hand something past the
   recurrent layer to the decoder;
 * `decode_actions(hidden, lookup) -> (logits, value)`.
+
+The policies here hand the mask of the actions past the recurrent layer in this way, where an
+observation has one (a Dict with the key `action_mask`). The mask rules options out and is no
+feature.
 """
 
 from __future__ import annotations
@@ -14,23 +18,29 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
 
+from pufferlib.emulation.masks import ACTION_MASK
 from pufferlib.exceptions import APIUsageError
 from pufferlib.pytorch import (
     Logits,
     MixedLogits,
+    NativeDtype,
     layer_init,
+    mask_layout,
+    mask_logits,
     nativize_dtype,
     nativize_tensor,
+    unpack_mask,
 )
 from pufferlib.spaces import Mixed, is_box, is_discrete, is_multidiscrete
 
-__all__ = ["ActionHead", "Convolutional", "Default", "LSTMWrapper", "is_recurrent"]
+__all__ = ["ActionHead", "Convolutional", "Default", "LSTMWrapper", "MaskedPolicy", "is_recurrent"]
 
 State = tuple[Tensor, ...]
 LSTM_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -65,8 +75,16 @@ class ActionHead(nn.Module):
             self.mean = layer_init(nn.Linear(hidden_size, math.prod(self.shape)), std=0.01)
             self.log_std = nn.Parameter(torch.zeros(self.shape))
 
-    def forward(self, hidden: Tensor) -> Logits:
-        """Hidden features `(B, hidden_size)` to logits for `sample_logits`."""
+    def forward(self, hidden: Tensor, allowed: Tensor | None = None) -> Logits:
+        """Hidden features `(B, hidden_size)` to logits for `sample_logits`.
+
+        Args:
+            hidden: the features.
+            allowed: bool `(B, options)`, as for `pufferlib.pytorch.mask_logits`.
+        """
+        return mask_logits(self._logits(hidden), allowed)
+
+    def _logits(self, hidden: Tensor) -> Logits:
         if self.is_single_choice:
             return self.discrete(hidden)
         if self.shape is None:
@@ -99,7 +117,55 @@ def _action_layout(space: Any) -> tuple[list[int], tuple[int, ...] | None]:
     )
 
 
-class Default(nn.Module):
+class MaskedPolicy(nn.Module, ABC):
+    """A policy in two halves, whose encoder hands the mask of the actions to its decoder.
+
+    A subclass has the modules `action_head` and `value_head`.
+
+    Args:
+        env: anything with `emulated`.
+    """
+
+    action_head: ActionHead
+    value_head: nn.Module
+
+    def __init__(self, env: Any) -> None:
+        super().__init__()
+        self.mask_layout = mask_layout(env.emulated)
+        self.native_dtype = _without_mask(nativize_dtype(env.emulated), self.mask_layout)
+
+    @abstractmethod
+    def encode_features(self, observations: Tensor) -> Tensor:
+        """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
+
+    def encode_observations(self, observations: Tensor) -> Tensor | tuple[Tensor, Tensor | None]:
+        """Features `(B, hidden_size)`, with the mask `(B, options)` if there is one."""
+        hidden = self.encode_features(observations)
+        if self.mask_layout is None:
+            return hidden
+        return hidden, unpack_mask(observations, self.mask_layout)
+
+    def decode_actions(self, hidden: Tensor, lookup: Any = None) -> tuple[Logits, Tensor]:
+        """Features `(B, hidden_size)` and the mask, if any, to logits and value `(B, 1)`."""
+        return self.action_head(hidden, lookup), self.value_head(hidden)
+
+    def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
+        """Observations `(B, *obs_shape)` to logits and value `(B, 1)`."""
+        return self.decode_actions(*_with_lookup(self.encode_observations(observations)))
+
+
+def _with_lookup(encoded: Any) -> tuple[Tensor, Any]:
+    return encoded if isinstance(encoded, tuple) else (encoded, None)
+
+
+def _without_mask(native_dtype: NativeDtype | None, mask: Any) -> NativeDtype | None:
+    """The layout of what a network reads: everything but the mask."""
+    if native_dtype is None or mask is None:
+        return native_dtype
+    return {name: leaf for name, leaf in native_dtype.items() if name != ACTION_MASK}
+
+
+class Default(MaskedPolicy):
     """A multilayer perceptron over the whole observation, as float.
 
     A structured observation is unpacked and its leaves are concatenated. Good for small vectors;
@@ -113,9 +179,8 @@ class Default(nn.Module):
     """
 
     def __init__(self, env: Any, hidden_size: int = 128, num_layers: int = 1) -> None:
-        super().__init__()
+        super().__init__(env)
         self.hidden_size = hidden_size
-        self.native_dtype = nativize_dtype(env.emulated)
         features = _count_features(self.native_dtype, env.single_observation_space)
         sizes = [features] + [hidden_size] * num_layers
         layers: list[nn.Module] = []
@@ -125,19 +190,11 @@ class Default(nn.Module):
         self.action_head = ActionHead(env, hidden_size)
         self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
 
-    def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
-        """Observations `(B, *obs_shape)` to logits and value `(B, 1)`."""
-        return self.decode_actions(self.encode_observations(observations))
-
-    def encode_observations(self, observations: Tensor) -> Tensor:
+    def encode_features(self, observations: Tensor) -> Tensor:
         """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
-        return self.encoder(self._features(observations))
+        return self.encoder(self._inputs(observations))
 
-    def decode_actions(self, hidden: Tensor, lookup: Any = None) -> tuple[Logits, Tensor]:
-        """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
-        return self.action_head(hidden), self.value_head(hidden)
-
-    def _features(self, observations: Tensor) -> Tensor:
+    def _inputs(self, observations: Tensor) -> Tensor:
         if self.native_dtype is None:
             return observations.reshape(len(observations), -1).float()
         leaves = _leaves(nativize_tensor(observations, self.native_dtype))
@@ -151,20 +208,21 @@ def _leaves(tree: Any) -> list[Any]:
     return [leaf for value in tree.values() for leaf in _leaves(value)]
 
 
-def _count_features(native_dtype: Any, space: Any) -> int:
+def _count_features(native_dtype: NativeDtype | None, space: Any) -> int:
     if native_dtype is None:
         return math.prod(space.shape)
     return sum(math.prod(leaf.shape) for leaf in _leaves(native_dtype))
 
 
-class Convolutional(nn.Module):
+class Convolutional(MaskedPolicy):
     """The convolutional network of DQN over frames, for image observations.
 
     uint8 pixels are scaled to 0 … 1. Source: Mnih et al. 2015, *Human-level control through deep
     reinforcement learning*.
 
     Args:
-        env: as for `Default`; its observations are `(C, H, W)`, `(H, W, C)` or `(H, W)`.
+        env: as for `Default`; its observations are `(C, H, W)`, `(H, W, C)` or `(H, W)`, alone or
+            in a Dict with nothing else but an action mask.
         hidden_size: width of the layer after the convolutions.
         channels_last: the observations are `(H, W, C)`.
         downsample: take every n-th pixel of both axes first.
@@ -180,20 +238,11 @@ class Convolutional(nn.Module):
         channels_last: bool = False,
         downsample: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(env)
         self.hidden_size = hidden_size
         self.channels_last = channels_last
         self.downsample = downsample
-        shape = env.single_observation_space.shape
-        if env.emulated is not None and nativize_dtype(env.emulated) is not None:
-            raise APIUsageError(
-                "Convolutional: expected one image as observation, got a structured one; write a "
-                "policy that unpacks it with pufferlib.pytorch.nativize_tensor"
-            )
-        if len(shape) not in (2, 3):
-            raise APIUsageError(
-                f"Convolutional: expected observations (C, H, W), (H, W, C) or (H, W), got {shape}"
-            )
+        shape = self._image_shape(env.single_observation_space)
         channels, size = self._flat_size(shape)
         self.encoder = nn.Sequential(
             layer_init(nn.Conv2d(channels, 32, 8, stride=4)),
@@ -209,17 +258,26 @@ class Convolutional(nn.Module):
         self.action_head = ActionHead(env, hidden_size)
         self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
 
-    def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
-        """Frames `(B, *obs_shape)` to logits and value `(B, 1)`."""
-        return self.decode_actions(self.encode_observations(observations))
-
-    def encode_observations(self, observations: Tensor) -> Tensor:
+    def encode_features(self, observations: Tensor) -> Tensor:
         """Frames `(B, *obs_shape)` to features `(B, hidden_size)`."""
-        return self.encoder(self._frames(observations))
+        (image,) = _leaves(nativize_tensor(observations, self.native_dtype))
+        return self.encoder(self._frames(image))
 
-    def decode_actions(self, hidden: Tensor, lookup: Any = None) -> tuple[Logits, Tensor]:
-        """Features `(B, hidden_size)` to logits and value `(B, 1)`."""
-        return self.action_head(hidden), self.value_head(hidden)
+    def _image_shape(self, space: Any) -> tuple[int, ...]:
+        shapes = [space.shape]
+        if self.native_dtype is not None:
+            shapes = [leaf.shape for leaf in _leaves(self.native_dtype)]
+        if len(shapes) != 1:
+            raise APIUsageError(
+                "Convolutional: expected one image as observation, got a structured one; write a "
+                "policy that unpacks it with pufferlib.pytorch.nativize_tensor"
+            )
+        if len(shapes[0]) not in (2, 3):
+            raise APIUsageError(
+                "Convolutional: expected observations (C, H, W), (H, W, C) or (H, W), got "
+                f"{shapes[0]}"
+            )
+        return shapes[0]
 
     def _frames(self, observations: Tensor) -> Tensor:
         """`(B, C, H, W)` float, scaled and thinned."""
@@ -305,8 +363,7 @@ class LSTMWrapper(nn.Module):
         """
         batch, steps = self._split_shape(observations)
         rows = observations.reshape(batch * steps, *self.observation_shape)
-        encoded = self.policy.encode_observations(rows)
-        hidden, lookup = encoded if isinstance(encoded, tuple) else (encoded, None)
+        hidden, lookup = _with_lookup(self.policy.encode_observations(rows))
         # Time-major inside: that is the layout nn.LSTM computes in.
         hidden = hidden.reshape(batch, steps, self.input_size).transpose(0, 1)
         state = self._initial_state(batch, hidden) if state is None else state

@@ -1,13 +1,17 @@
 """The torch side of emulation: unpack flat observation rows, sample every action layout.
 
 Environments hand out flat rows of one dtype. `nativize_dtype` and `nativize_tensor` turn them
-back into the structured observation on the device, without a copy. `sample_logits` turns what a
-policy returns into actions, whatever the action space is.
+back into the structured observation on the device, without a copy. `unpack_mask` and `mask_logits`
+rule out the actions that an observation does not allow. `sample_logits` turns what a policy returns
+into actions, whatever the action space is.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +27,12 @@ __all__ = [
     "NativeDtype",
     "NativeLeaf",
     "layer_init",
+    "mask_layout",
+    "mask_logits",
     "nativize_dtype",
     "nativize_tensor",
     "sample_logits",
+    "unpack_mask",
 ]
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -133,6 +140,74 @@ def _nativize_leaf(observations: Tensor, leaf: NativeLeaf) -> Tensor:
     if leaf.dtype != leaf.row_dtype:
         columns = columns.view(leaf.dtype)
     return columns.view(shape)
+
+
+def mask_layout(emulated: Any) -> list[NativeLeaf] | None:
+    """Where rows hold the mask of their actions, for `unpack_mask`; compute it once.
+
+    Args:
+        emulated: `env.emulated` (or `vecenv.driver_env.emulated`).
+
+    Returns:
+        The parts of the mask in the order of the actions' choices. None when there is no mask.
+    """
+    mask = getattr(emulated, "action_mask", None)
+    if mask is None:
+        return None
+    native: Any = nativize_dtype(emulated)
+    return [functools.reduce(operator.getitem, names, native) for names in mask.fields]
+
+
+def unpack_mask(observations: Tensor, layout: list[NativeLeaf] | None) -> Tensor | None:
+    """The options that each row allows.
+
+    Args:
+        observations: `(*batch, row_size)`, as for `nativize_tensor`.
+        layout: from `mask_layout`.
+
+    Returns:
+        Bool `(*batch, options)`, the options of all choices side by side, for `mask_logits`.
+        None when there is no mask.
+    """
+    if layout is None:
+        return None
+    batch = observations.shape[:-1]
+    parts = [
+        _nativize_leaf(observations, leaf).reshape(*batch, math.prod(leaf.shape)) for leaf in layout
+    ]
+    return torch.cat([part != 0 for part in parts], dim=-1)
+
+
+def mask_logits(logits: Logits, allowed: Tensor | None) -> Logits:
+    """Rule options out: their logits become minus infinity, which `sample_logits` understands.
+
+    Where none of a choice's options is allowed, as in the zero rows of absent agents and at the
+    end of an episode, all of them are: such an action has no effect, but its logits stay finite.
+
+    Args:
+        logits: in any form of `sample_logits`; continuous ones stay as they are.
+        allowed: bool `(B, options)` from `unpack_mask`. None allows everything.
+
+    Raises:
+        APIUsageError: another number of options.
+    """
+    if allowed is None or isinstance(logits, Normal):
+        return logits
+    if isinstance(logits, MixedLogits):
+        return MixedLogits(_mask_choices(logits.discrete, allowed), logits.continuous)
+    if isinstance(logits, Tensor):
+        return _mask_choices([logits], allowed)[0]
+    return _mask_choices(logits, allowed)
+
+
+def _mask_choices(heads: Sequence[Tensor], allowed: Tensor) -> list[Tensor]:
+    sizes = [head.shape[-1] for head in heads]
+    if allowed.shape[-1] != sum(sizes):
+        raise APIUsageError(
+            f"allowed: expected {sum(sizes)} options to fit the logits, got {allowed.shape[-1]}"
+        )
+    ruled_out = [~part & part.any(-1, keepdim=True) for part in allowed.split(sizes, dim=-1)]
+    return [head.masked_fill(out, -math.inf) for head, out in zip(heads, ruled_out, strict=True)]
 
 
 def layer_init(layer: Any, std: float = math.sqrt(2), bias_const: float = 0.0) -> Any:

@@ -116,9 +116,9 @@ def test_default_reads_the_values_of_a_structured_observation():
     row = torch.from_numpy(env.reset(seed=0)[0][None])
     changed = row.clone()
     changed[0, policy.native_dtype["pair"]["f0"].offset] += 1
-    features = policy._features(row)
+    features = policy._inputs(row)
     assert features.shape == (1, 6 + 1 + 3 + 1 + 2)
-    assert (policy._features(changed) - features).abs().sum() == 1
+    assert (policy._inputs(changed) - features).abs().sum() == 1
 
 
 def test_initial_scales():

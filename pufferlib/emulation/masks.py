@@ -44,7 +44,7 @@ class ActionMask:
             part = structs
             for name in names:
                 part = part[name]
-            parts.append(part.reshape(len(structs), -1))
+            parts.append(part.reshape(len(structs), math.prod(part.shape[1:])))
         return parts
 
     def allowed(self, structs: NDArray[Any]) -> NDArray[np.bool_]:
@@ -151,17 +151,26 @@ def mask_checker(mask: ActionMask, row: NDArray[Any], plan: ObservationPlan) -> 
 
 
 def take_allowed(
-    actions: NDArray[Any], observations: NDArray[Any], emulated: Any, draws: NDArray[np.float64]
+    actions: NDArray[Any],
+    observations: NDArray[Any],
+    emulated: Any,
+    source: np.random.Generator | NDArray[np.float64],
 ) -> None:
-    """Overwrite the choices in `actions` by ones that the observations allow.
+    """Overwrite the choices in `actions` by random ones that the observations allow.
+
+    Without a mask, the actions stay as they are.
 
     Args:
         actions: `(N, *action_shape)`, as sampled from the action space.
         observations: `(N, row_size)`, as environments deliver them.
-        emulated: `env.emulated`, with an `action_mask`.
-        draws: `(N, sum(nvec))`, as for `ActionMask.choose`.
+        emulated: `env.emulated`.
+        source: of the draws that `ActionMask.choose` takes, or these draws themselves.
     """
-    mask: ActionMask = emulated.action_mask
+    mask: ActionMask | None = getattr(emulated, "action_mask", None)
+    if mask is None:
+        return
     structs = np.ascontiguousarray(observations).view(emulated.observation_dtype)[:, 0]
-    rows = actions.reshape(len(actions), -1)
-    rows[:, : len(mask.nvec)] = mask.choose(structs, draws)
+    if isinstance(source, np.random.Generator):
+        source = source.random((len(structs), sum(mask.nvec)))
+    rows = actions.reshape(len(actions), math.prod(actions.shape[1:]))
+    rows[:, : len(mask.nvec)] = mask.choose(structs, source)

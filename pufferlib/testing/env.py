@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from pufferlib.buffers import Buffers
+from pufferlib.emulation.masks import take_allowed
 from pufferlib.environment import check_contract
 from pufferlib.testing.recording import Rollout, sample_actions
 from pufferlib.testing.rules import check_infos, check_rows, require, require_equal
@@ -91,12 +92,14 @@ def _play(
     rows = whole.view(1, n + 1)
     stepper = env.bind(rows)
     record = Rollout.empty(space, steps, n, final)
+    rng = np.random.default_rng(seed)
     for t in range(steps + 1):
         where = f"{_name(env)}.{'reset' if t == 0 else 'step'}(), step {t}"
         if t == 0:
             infos = stepper.reset(seed, None)
         else:
             rows.actions[...] = actions[t - 1]
+            take_allowed(rows.actions, rows.observations, env.emulated, rng)
             if others is not None:
                 ended = record.terminals[t - 1] | record.truncations[t - 1]
                 rows.actions[ended] = others[t - 1][ended]

@@ -11,6 +11,7 @@ from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from pufferlib.emulation.masks import take_allowed
 from pufferlib.spaces import Mixed, joint_space, row_layout
 from pufferlib.vector.base import VecEnv
 
@@ -58,6 +59,7 @@ class Rollout:
 def rollout(vecenv: VecEnv, steps: int, seed: int | None = 0, actions_seed: int = 0) -> Rollout:
     """Reset and let every agent act `steps` times; its actions depend on agent and step only.
 
+    Where a mask rules actions out, they depend on the observation too, in a way that is fixed.
     Works for pools too: batches are sorted by agent, whatever their order. The vectorized
     environment is left open.
     """
@@ -66,6 +68,10 @@ def rollout(vecenv: VecEnv, steps: int, seed: int | None = 0, actions_seed: int 
     final = vecenv.autoreset_mode == AutoresetMode.SAME_STEP
     record = Rollout.empty(vecenv.single_observation_space, steps, n, final)
     times = np.zeros(n, np.int64)
+    emulated = vecenv.driver_env.emulated
+    mask = getattr(emulated, "action_mask", None)
+    options = sum(mask.nvec) if mask else 0
+    draws = np.random.default_rng(actions_seed).random((steps + 1, n, options))
     vecenv.async_reset(seed)
     while True:
         *columns, _, ids, mask = vecenv.recv()
@@ -80,7 +86,10 @@ def rollout(vecenv: VecEnv, steps: int, seed: int | None = 0, actions_seed: int 
         times[ids] += 1
         if times.min() > steps:
             return record
-        vecenv.send(actions[np.minimum(t, steps), ids])
+        turn = (np.minimum(t, steps), ids)
+        chosen = actions[turn]
+        take_allowed(chosen, columns[0], emulated, draws[turn])
+        vecenv.send(chosen)
 
 
 def sample_actions(space: Space[Any], steps: int, n: int, seed: int) -> NDArray[Any]:

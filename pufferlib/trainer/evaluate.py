@@ -1,7 +1,8 @@
 """Measure a policy: a fixed number of whole episodes per environment, and an interval.
 
 Counting the first N episodes that end would favour short ones. Here every agent row plays the
-same number of episodes. Then it gets actions of zero, which cost nothing, until all are done.
+same number of episodes. Then it gets actions of zero, which cost nothing, until all are done
+(where a mask rules zero out, random ones).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch.distributions import Normal
 
+from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
@@ -59,15 +61,19 @@ class Actor(Protocol):
 
 
 class RandomActor:
-    """Uniformly random actions from the joint action space."""
+    """Uniformly random actions from the joint action space, of those that a mask allows."""
 
     def __init__(self, vecenv: VecEnv, seed: int) -> None:
         self._space = vecenv.action_space
         self._space.seed(seed)
+        self._emulated = vecenv.driver_env.emulated
+        self._rng = np.random.default_rng(seed)
 
     def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Samples of the action space, whatever the observations are."""
-        return self._space.sample()[: len(rows)]
+        """Samples of the action space, whatever the observations show."""
+        actions = self._space.sample()[: len(rows)]
+        take_allowed(actions, observations, self._emulated, self._rng)
+        return actions
 
 
 class PolicyActor:
@@ -251,6 +257,7 @@ def _play(
     shape, dtype = row_layout(vecenv.single_action_space)
     zeros = np.zeros((vecenv.agents_per_batch, *shape), dtype)
     idle = as_env_actions(zeros, vecenv.single_action_space)
+    rng = np.random.default_rng(seed)
     vecenv.async_reset(seed)
     while True:
         observations, rewards, terminals, truncations, infos, rows, masks = vecenv.recv()
@@ -261,6 +268,7 @@ def _play(
             return
         playing = counter.is_playing(rows)
         actions = idle.copy()
+        take_allowed(actions, observations, vecenv.driver_env.emulated, rng)
         if playing.any():
             actions[playing] = actor.act(observations[playing], starts[playing], rows[playing])
         vecenv.send(actions)
