@@ -47,8 +47,7 @@ class CapturedOutput:
     @contextlib.contextmanager
     def _redirected(self) -> Iterator[None]:
         if self._file is None:
-            # Opened for appending, or what is written after `_shorten` would leave a gap.
-            self._file = tempfile.TemporaryFile("a+", buffering=1, errors="replace")  # noqa: SIM115
+            self._file = _new_file()
         _flush()
         saved = [os.dup(descriptor) for descriptor in DESCRIPTORS]
         try:
@@ -68,13 +67,18 @@ class CapturedOutput:
         """Keep the file from growing without end."""
         file = self._file
         if file is not None and os.fstat(file.fileno()).st_size > 4 * KEPT:
-            text = self.text()
-            file.truncate(0)
-            file.write(text)
-            file.flush()
+            self._file = _new_file(self.text())
+            file.close()
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(self), ()  # a copy has printed nothing yet
+
+
+def _new_file(text: str = "") -> TextIO:
+    file = tempfile.TemporaryFile("w+", buffering=1, encoding="utf-8", errors="replace")  # noqa: SIM115
+    file.write(text)
+    file.flush()
+    return file
 
 
 def _flush() -> None:

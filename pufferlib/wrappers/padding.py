@@ -98,7 +98,8 @@ def join(spaces: Mapping[Any, Space[Any]], name: str) -> Joint:
         same = dict.fromkeys(spaces, _unchanged)
         return Joint(first, same, same)
     for agent, space in spaces.items():
-        if _likeness(space) != _likeness(first) or _likeness(space) is None:
+        like = _likeness(space)
+        if space != first and (like is None or like != _likeness(first)):
             raise SpaceError(
                 f"{name}: expected spaces that can be padded to one, got {first} for "
                 f"{next(iter(spaces))!r} and {space} for {agent!r}"
@@ -130,7 +131,8 @@ def _join_boxes(boxes: Mapping[Any, Any]) -> Joint:
     lows = [_widen(shape, box.low) for box in boxes.values()]
     highs = [_widen(shape, box.high) for box in boxes.values()]
     dtype = next(iter(boxes.values())).dtype
-    space = Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype.type)
+    low, high = np.asarray(np.min(lows, axis=0)), np.asarray(np.max(highs, axis=0))
+    space = Box(low, high, dtype=dtype.type)
     crop = {
         agent: functools.partial(_clip, box.low, box.high, _corner(box))
         for agent, box in boxes.items()
@@ -237,13 +239,13 @@ def _widen(shape: tuple[int, ...], value: Any) -> NDArray[Any]:
 
 
 def _part(corner: tuple[slice, ...], value: Any) -> NDArray[Any]:
-    return np.asarray(value)[corner].copy()
+    return np.array(np.asarray(value)[corner])
 
 
 def _clip(
     low: NDArray[Any], high: NDArray[Any], corner: tuple[slice, ...], value: Any
 ) -> NDArray[Any]:
-    return np.clip(_part(corner, value), low, high)
+    return np.asarray(np.clip(_part(corner, value), low, high))
 
 
 def _first_beyond(nvec: NDArray[Any], corner: tuple[slice, ...], value: Any) -> NDArray[Any]:

@@ -32,20 +32,21 @@ class RLlibToPettingZoo(ParallelEnv[Any, Any, Any]):
         if not self.possible_agents:
             raise APIUsageError(f"{env}: expected a list of possible_agents, got none; set it")
         self.agents: list[Any] = []
+        # Asked for once: PettingZoo wants the same space object at every call.
+        self._observation_spaces, self._action_spaces = (
+            {agent: _space_of(env, name, agent) for agent in self.possible_agents}
+            for name in ("observation_space", "action_space")
+        )
         self.metadata = getattr(env, "metadata", {})
         self.render_mode = getattr(env, "render_mode", None)
 
     def observation_space(self, agent: Any) -> Space[Any]:
         """The space of `agent`'s observations."""
-        return self._space(agent, "observation_space")
+        return self._observation_spaces[agent]
 
     def action_space(self, agent: Any) -> Space[Any]:
         """The space of `agent`'s actions."""
-        return self._space(agent, "action_space")
-
-    def _space(self, agent: Any, name: str) -> Space[Any]:
-        by_agent = getattr(self.env, f"{name}s", None)
-        return by_agent[agent] if by_agent else getattr(self.env, f"get_{name}")(agent)
+        return self._action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -87,3 +88,8 @@ class RLlibToPettingZoo(ParallelEnv[Any, Any, Any]):
         """Close the environment, if it can be closed."""
         if hasattr(self.env, "close"):
             self.env.close()
+
+
+def _space_of(env: Any, name: str, agent: Any) -> Space[Any]:
+    by_agent = getattr(env, f"{name}s", None)
+    return by_agent[agent] if by_agent else getattr(env, f"get_{name}")(agent)

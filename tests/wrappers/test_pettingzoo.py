@@ -63,6 +63,21 @@ def test_old_pettingzoo_speaks_todays():
     assert env.render() == "drawn"
 
 
+@pytest.mark.parametrize("own", [{}, {"a": False, "b": True}])
+def test_a_done_of_all_is_everyones(own):
+    class Ending(OldPettingZoo):
+        def step(self, actions):
+            observations, rewards, _, infos = super().step(actions)
+            return observations, rewards, {**own, "__all__": True}, infos
+
+    env = PettingZooPufferEnv(PettingZooTruncatedWrapper(Ending()))
+    env.reset()
+    _, _, terminals, truncations, _ = env.step({"a": 0, "b": 0})
+    assert terminals == {"a": True, "b": True}
+    assert truncations == {"a": False, "b": False}
+    assert env.done
+
+
 def test_adapted_old_pettingzoo_emulates():
     env = PettingZooPufferEnv(PettingZooTruncatedWrapper(OldPettingZoo()))
     env.reset(seed=1)
