@@ -18,6 +18,10 @@ from pufferlib.exceptions import ConfigError, PufferError
 COMMANDS = {
     "train": ("pufferlib.commands.train:train", "train a policy: puffer train ENV [options]"),
     "eval": ("pufferlib.commands.evaluate:evaluate", "measure or watch one: puffer eval ENV"),
+    "autotune": (
+        "pufferlib.commands.autotune:autotune",
+        "find the fastest way to run an environment here",
+    ),
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
     "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from pufferlib.exceptions import ConfigError
+from pufferlib.trainer.config import Config
 from pufferlib.trainer.options import describe, did_you_mean, is_scalar, parse
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Config)
+Option = tuple[Any, Any, str]
+"""An option of a command: its annotated type, its default, and what it does."""
 
 _REGISTRY = ConstructorRegistry()
 _NO_OPTIONS = (tyro.conf.Positional, tyro.conf.Fixed)
@@ -39,6 +43,38 @@ def parse_arguments(
         config=(tyro.conf.FlagConversionOff,),
         **settings,
     )
+
+
+def parse_config(
+    defaults: C, options: Mapping[str, Option], arguments: Sequence[str], prog: str, summary: str
+) -> tuple[C, dict[str, Any]]:
+    """The configuration with a command line over it, and the command's own options.
+
+    Args:
+        defaults: what the command line overrides.
+        options: the own options by name.
+        arguments: the command line.
+        prog: the command and the environment, for messages.
+        summary: what `--help` says first.
+
+    Raises:
+        ConfigError, SystemExit: as `parse_arguments`.
+    """
+    fields: list[Any] = [
+        (name, Annotated[kind, tyro.conf.arg(help=text)], dataclasses.field(default=default))
+        for name, (kind, default, text) in options.items()
+    ]
+    fields.append(("env_name", tyro.conf.Fixed[tyro.conf.Suppress[str]], dataclasses.field()))
+    kind = dataclasses.make_dataclass(
+        "Arguments", fields, bases=(type(defaults),), frozen=True, kw_only=True
+    )
+    kind.__doc__ = summary
+    names = [spec.name for spec in dataclasses.fields(defaults)]
+    parsed: Any = parse_arguments(
+        kind, arguments, prog, kind(**{name: getattr(defaults, name) for name in names})
+    )
+    config = dataclasses.replace(defaults, **{name: getattr(parsed, name) for name in names})
+    return config, {name: getattr(parsed, name) for name in options}
 
 
 def option_types(kind: Any, prefix: str = "--") -> dict[str, Any]:

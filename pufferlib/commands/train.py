@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from pufferlib import environments
-from pufferlib.commands.arguments import parse_arguments
+from pufferlib.commands.arguments import Option, parse_config
 from pufferlib.commands.session import Session
 from pufferlib.commands.signals import GracefulExit, Interrupted
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config, merge, read_toml
 from pufferlib.trainer.runs import find_checkpoint, new_run_dir, run_dir_of, write_config
-from pufferlib.trainer.setup import canonical_name, config_of_checkpoint, load_config
+from pufferlib.trainer.setup import (
+    apply_over,
+    canonical_name,
+    config_of_checkpoint,
+    config_of_files,
+)
 
-_OWN_OPTIONS = {
+OPTIONS: dict[str, Option] = {
     "config": (Path | None, None, "A TOML file that goes over the environment's own."),
     "resume": (str | None, None, "Go on with a run: 'latest', its name, or a checkpoint file."),
     "print_config": (bool, False, "Print the resolved configuration as JSON and exit."),
@@ -33,9 +35,17 @@ def train(arguments: Sequence[str]) -> int:
     file, resume = find_option(rest, "--config"), find_option(rest, "--resume")
     data_dir = find_option(rest, "--train.data-dir") or "runs"
     path = find_checkpoint(resume, canonical_name(env_name), data_dir) if resume else None
-    config, print_config = _parse(rest, _defaults(env_name, file, path))
+    own: dict[str, Any] = {}
+
+    def parse(defaults: Config) -> Config:
+        nonlocal own
+        prog = f"puffer train {defaults.env_name}"
+        config, own = parse_config(defaults, OPTIONS, rest, prog, "Train a policy with PPO.")
+        return config
+
+    config = apply_over(_defaults(env_name, file, path), parse)
     config.validate()
-    if print_config:
+    if own["print_config"]:
         print(json.dumps(config.to_dict(), indent=2))
         return 0
     return run(config, path)
@@ -90,31 +100,6 @@ def find_option(arguments: Sequence[str], name: str) -> str | None:
 def _defaults(env_name: str, file: str | None, resume: Path | None) -> Config:
     """What the command line overrides: the environment's files, or what a run was started with."""
     if resume is None:
-        return load_config(env_name, file)
+        return config_of_files(env_name, file)
     config = config_of_checkpoint(checkpoint.read(resume), str(resume), env_name)
     return merge(config, read_toml(Path(file)), file) if file else config
-
-
-def _parse(arguments: Sequence[str], defaults: Config) -> tuple[Config, bool]:
-    """The configuration with the command line over `defaults`, and whether to print it only."""
-    kind = _arguments_type(type(defaults))
-    values = {spec.name: getattr(defaults, spec.name) for spec in dataclasses.fields(defaults)}
-    parsed: Any = parse_arguments(
-        kind, arguments, f"puffer train {defaults.env_name}", kind(**values)
-    )
-    config = dataclasses.replace(defaults, **{name: getattr(parsed, name) for name in values})
-    return config, parsed.print_config
-
-
-def _arguments_type(config: type[Config]) -> type:
-    """The configuration's dataclass with the options of the command itself."""
-    fields: list[Any] = [
-        (name, Annotated[kind, tyro.conf.arg(help=text)], dataclasses.field(default=default))
-        for name, (kind, default, text) in _OWN_OPTIONS.items()
-    ]
-    fields.append(("env_name", tyro.conf.Fixed[tyro.conf.Suppress[str]], dataclasses.field()))
-    made = dataclasses.make_dataclass(
-        "Arguments", fields, bases=(config,), frozen=True, kw_only=True
-    )
-    made.__doc__ = "Train a policy with PPO."
-    return made

@@ -1,9 +1,10 @@
 """Typed configuration: what can be set, its defaults, and how files override them.
 
 The order of precedence, weakest first, is: the dataclasses below, the file
-`pufferlib/config/ENV.toml`, the user's `--config FILE`, the command line. Every source is
-checked against the same dataclasses: an unknown key or a value of the wrong type is a
-`ConfigError` that names the key, what was expected and what was found.
+`pufferlib/config/ENV.toml`, the user's `--config FILE`, what `puffer autotune` has stored (with
+`--vec.auto True`), the command line. Every source is checked against the same dataclasses: an
+unknown key or a value of the wrong type is a `ConfigError` that names the key, what was expected
+and what was found.
 """
 
 from __future__ import annotations
@@ -169,6 +170,9 @@ class VecConfig:
     """Batch only neighbouring workers, so that no row is copied."""
     seed: int | None = None
     """Seed of the environments; derived from train.seed if None."""
+    auto: bool = False
+    """Take the backend and the sizes that `puffer autotune ENV` has stored on this machine. The
+    record of a run says False and has those."""
 
     def validate(self) -> None:
         """Raise `ConfigError` for a size below one; `vector.make` checks that sizes divide."""

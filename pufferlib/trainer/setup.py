@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from pufferlib.trainer.config import (
     options_of,
     read_toml,
 )
+from pufferlib.trainer.tuned import command_of, with_tuned_sizes
 from pufferlib.vector import VecEnv
 
 
@@ -42,19 +43,40 @@ def load_config(
 ) -> Config:
     """The configuration of an environment: defaults, its own file, `file`, then `overrides`.
 
-    `overrides` is a nested mapping such as `{"train": {"learning_rate": 3e-4}}`.
+    `overrides` is a nested mapping such as `{"train": {"learning_rate": 3e-4}}`. Where `vec.auto`
+    is on, what `puffer autotune` has stored goes below `overrides`.
 
     Raises:
-        ConfigError: an unknown environment or key, or a value of the wrong type.
+        ConfigError: an unknown environment or key, a value of the wrong type, or nothing usable
+            stored.
         EnvironmentSetupError: the environment's packages are not installed.
     """
+    files = config_of_files(env_name, file)
+    return apply_over(files, lambda below: merge(below, overrides or {}, "overrides"))
+
+
+def config_of_files(env_name: str, file: str | Path | None = None) -> Config:
+    """The defaults, the environment's own file over them, then `file`; raises as `load_config`."""
     config = default_config(env_name)
     packaged = _packaged_file(config.env_name)
     if packaged:
         config = merge(config, read_toml(packaged), str(packaged))
-    if file is not None:
-        config = merge(config, read_toml(Path(file)), str(file))
-    return merge(config, overrides or {}, "overrides")
+    return config if file is None else merge(config, read_toml(Path(file)), str(file))
+
+
+def apply_over(below: Config, change: Callable[[Config], Config]) -> Config:
+    """`change(below)`; if that turns on `vec.auto`, with the stored sizes between the two.
+
+    Raises:
+        ConfigError: from `change`, or nothing usable is stored.
+    """
+    config = change(below)
+    if not config.vec.auto:
+        return config
+    command = command_of(config, config_of_files(config.env_name))
+    tuned = with_tuned_sizes(dataclasses.replace(config, vec=below.vec), command)
+    config = change(dataclasses.replace(below, vec=tuned.vec))
+    return dataclasses.replace(config, vec=dataclasses.replace(config.vec, auto=False))
 
 
 def default_config(env_name: str) -> Config:
