@@ -5,9 +5,12 @@
 
 Every contestant steps the same environments with the same actions, several times for `--seconds`,
 in turn with the others; the median counts. Only ratios within one run mean anything. The bound is
-what the bare environment reaches on one core, times the cores. `noop` copies 64 floats, `spin`
-also uses 100 µs of CPU time a step (CPU time of the thread: a spin by the clock would let a process
-"work" while it does not run). Contestants that are not installed are left out.
+what the bare environment reaches on one core, times the cores. `noop` copies 64 floats.
+`spin100-dev50` uses 100 µs of CPU time a step with a standard deviation of 50 %, cut at 0 (CPU time
+of the thread: a spin by the clock would let a process "work" while it does not run). `uneven`
+sleeps 1 ms a step, as if every worker had a core, and 1.25 ms in the last environment, whose core
+is lastingly 20 % slower. A pool's batch is half of the environments, of any workers that finished
+first. Contestants that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -65,13 +68,32 @@ class NoOp(gymnasium.Env):
 
 
 class Spin(NoOp):
-    """Uses 100 µs of CPU time in every step."""
+    """Uses so many seconds of CPU time in a step, with a deviation relative to that."""
+
+    def __init__(self, seconds: float = 100e-6, deviation: float = 0.0) -> None:
+        super().__init__()
+        self.seconds, self.deviation = seconds, deviation
+        self.generator = np.random.default_rng()  # unlike the other environments'
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Show the zeros after a while."""
-        end = time.thread_time() + 100e-6
+        factor = 1 + self.deviation * self.generator.standard_normal()
+        end = time.thread_time() + self.seconds * factor
         while time.thread_time() < end:
             pass
+        return super().step(action)
+
+
+class Sleep(NoOp):
+    """Takes so many seconds for a step, but no core."""
+
+    def __init__(self, seconds: float = 1e-3) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Show the zeros after a while."""
+        time.sleep(self.seconds)
         return super().step(action)
 
 
@@ -86,17 +108,35 @@ def nethack() -> gymnasium.Env[Any, Any]:
     return make_env().env
 
 
-ENVS: dict[str, Callable[[], gymnasium.Env[Any, Any]]] = {
+Creator = Callable[[], gymnasium.Env[Any, Any]]
+
+# What makes an environment, or one such for each.
+ENVS: dict[str, Creator | list[Creator]] = {
     "noop": NoOp,
     "cartpole": cartpole,
-    "spin": Spin,
+    **{
+        f"spin{mean}" + f"-dev{deviation}" * (deviation > 0): functools.partial(
+            Spin, mean * 1e-6, deviation / 100
+        )
+        for mean in (100, 500)
+        for deviation in (0, 50, 100)
+    },
+    "uneven": [*[Sleep] * (NUM_ENVS - 1), functools.partial(Sleep, 1.25e-3)],
     "nethack": nethack,
 }
 
+# How many times a bare environment's speed is possible, where it is not the number of cores.
+BOUNDS = {"uneven": NUM_ENVS - 1 + 1 / 1.25}
 
-def ours(workers: int) -> str:
+
+def each(creator: Creator | list[Creator]) -> list[Creator]:
+    """One per environment."""
+    return creator if isinstance(creator, list) else [creator] * NUM_ENVS
+
+
+def ours(workers: int, pool: bool = False) -> str:
     """The name of a contestant."""
-    return f"pufferlib {workers} worker" + "s" * (workers > 1)
+    return f"pufferlib {workers} worker" + "s" * (workers > 1) + ", pool" * pool
 
 
 @dataclass(frozen=True)
@@ -122,48 +162,51 @@ TARGETS = (
     Target("noop", ours(8), 10, PEERS),
     Target("noop", SERIAL, 1.5, (SYNC,)),
     Target("cartpole", SERIAL, 1.0, (SYNC,)),
-    Target("spin", ours(2), 0.9, (BOUND,)),
+    Target("spin100", ours(2, pool=True), 0.9, (BOUND,)),
+    Target("spin500", ours(2, pool=True), 0.9, (BOUND,)),
+    Target("spin500-dev100", ours(4, pool=True), 0.9, (BOUND,)),
     Target("nethack", ours(2), 5, (ASYNC,)),
     Target("nethack", ours(2), 0.7, (BOUND,)),
 )
 
-# A contestant: something that steps all environments once, while its context is open.
-Stepper = contextlib.AbstractContextManager[Callable[[], Any]]
+# A contestant: something that steps some environments and says how many, while its context is open.
+Stepper = contextlib.AbstractContextManager[Callable[[], int]]
 
 
 @contextlib.contextmanager
-def bare(creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
+def bare(creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
     """One environment without any vectorization, reset when it must be."""
-    env = creator()
+    env = each(creator)[0]()
     env.reset(seed=0)
 
-    def step() -> None:
+    def step() -> int:
         for action in actions:
             _, _, terminal, truncation, _ = env.step(action)
             if terminal or truncation:
                 env.reset()
+        return len(actions)
 
     yield step
     env.close()
 
 
 @contextlib.contextmanager
-def gymnasium_vector(cls: Any, creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
-    envs = cls([creator] * len(actions))
+def gymnasium_vector(cls: Any, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
+    envs = cls(each(creator))
     envs.reset(seed=0)
-    yield lambda: envs.step(actions)
+    yield lambda: len(envs.step(actions)[1])
     envs.close()
 
 
 @contextlib.contextmanager
-def sb3(name: str, creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
+def sb3(name: str, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
     from stable_baselines3.common import vec_env
 
     # The start method that the others use as well.
     kwargs = {"start_method": "fork"} if name == "SubprocVecEnv" else {}
-    envs = getattr(vec_env, name)([creator] * len(actions), **kwargs)
+    envs = getattr(vec_env, name)(each(creator), **kwargs)
     envs.reset()
-    yield lambda: envs.step(actions)
+    yield lambda: len(envs.step(actions)[1])
     envs.close()
 
 
@@ -172,12 +215,18 @@ def emulate(creator: Any) -> GymnasiumPufferEnv:
 
 
 @contextlib.contextmanager
-def pufferlib_vector(creator: Any, actions: Any, **kwargs: Any) -> Iterator[Callable[[], Any]]:
-    with vector.make(
-        functools.partial(emulate, creator), num_envs=len(actions), **kwargs
-    ) as vecenv:
-        vecenv.reset(seed=0)
-        yield lambda: vecenv.step(actions)
+def pufferlib_vector(creator: Any, actions: Any, **kwargs: Any) -> Iterator[Callable[[], int]]:
+    creators = [functools.partial(emulate, one) for one in each(creator)]
+    with vector.make(creators, num_envs=len(actions), **kwargs) as vecenv:
+        vecenv.async_reset(seed=0)
+        vecenv.recv()
+        actions = actions[: vecenv.agents_per_batch]
+
+        def step() -> int:
+            vecenv.send(actions)
+            return len(vecenv.recv()[1])
+
+        yield step
 
 
 def contestants(workers: tuple[int, ...]) -> dict[str, Callable[..., Stepper]]:
@@ -195,6 +244,15 @@ def contestants(workers: tuple[int, ...]) -> dict[str, Callable[..., Stepper]]:
         found[ours(n)] = functools.partial(
             pufferlib_vector, backend="multiprocessing", num_workers=n
         )
+    for n in workers:
+        if n > 1:
+            found[ours(n, pool=True)] = functools.partial(
+                pufferlib_vector,
+                backend="multiprocessing",
+                num_workers=n,
+                batch_size=NUM_ENVS // 2,
+                zero_copy=False,
+            )
     return found
 
 
@@ -205,8 +263,7 @@ def steps_per_second(stepper: Stepper, seconds: float) -> float:
             step()
         count, start = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - start) < seconds:
-            step()
-            count += NUM_ENVS
+            count += step()
         return count / elapsed
 
 
@@ -219,7 +276,7 @@ class Results:
     def measure(self, env: str, workers: tuple[int, ...], seconds: float, repeats: int) -> None:
         """All contestants in turn, `repeats` times."""
         creator = ENVS[env]
-        example = creator()
+        example = each(creator)[0]()
         example.action_space.seed(0)
         actions = np.array([example.action_space.sample() for _ in range(NUM_ENVS)])
         example.close()
@@ -229,7 +286,7 @@ class Results:
                 speed = steps_per_second(contestant(creator, actions), seconds)
                 runs.setdefault(name, []).append(speed)
         self.speeds[env] = {name: statistics.median(values) for name, values in runs.items()}
-        self.speeds[env][BOUND] *= available_cores()
+        self.speeds[env][BOUND] *= BOUNDS.get(env, available_cores())
 
     def judged(self) -> Iterator[tuple[Target, float]]:
         """The targets that could be measured and what was reached."""
