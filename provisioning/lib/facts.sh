@@ -41,8 +41,11 @@ loaded_driver() {
         "$SYSROOT/proc/driver/nvidia/version" 2>/dev/null || true
 }
 
-# Version of the NVIDIA kernel module that the next load takes.
-built_driver() { modinfo -F version nvidia 2>/dev/null || true; }
+# Version of the NVIDIA kernel module that the next load takes. Debian's own packages give it another
+# name, under which modprobe finds it.
+built_driver() {
+    modinfo -F version nvidia 2>/dev/null || modinfo -F version nvidia-current 2>/dev/null || true
+}
 
 # Whether the module is loaded, by its name.
 has_module() { grep -q "^$1 " "$SYSROOT/proc/modules" 2>/dev/null; }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The NVIDIA driver: its packages, its hold, and whether its halves agree.
 
-NVIDIA_PATTERN='^(nvidia-|libnvidia-|libcuda1|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)'
+NVIDIA_PATTERN='^(nvidia-|libnvidia-|lib[a-z0-9]+-nvidia|libcuda1|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)'
 
 # Installed packages of the driver and the toolkit.
 nvidia_packages() {
