@@ -161,18 +161,19 @@ class Search:
         return (best, *sorted(others, key=lambda found: -found.rate))
 
     def _ways(self) -> Iterator[tuple[int, str]]:
-        """Workers and kinds of batches: most workers first, fewer as long as that may be faster."""
-        best_of_more = 0.0
-        for num_workers in self.limits.worker_counts():
-            for mode in self.limits.modes(num_workers):
-                yield num_workers, mode
-            best_here = max(
-                (m.high for s, m in self.found.items() if s.num_workers == num_workers), default=0.0
-            )
-            if best_here < best_of_more:
-                break
-            best_of_more = max(best_of_more, self._best_low())
-        yield 0, "all"
+        """Numbers of workers and kinds of batches, those first that are often the best.
+
+        Fewer workers come up only as long as they may be faster than more.
+        """
+        counts = self.limits.worker_counts()
+        first = [(count, "all") for count in counts[:1]] + [(0, "all")]
+        yield from first
+        for count in counts:
+            yield from (way for m in self.limits.modes(count) if (way := (count, m)) not in first)
+            here = [m.high for s, m in self.found.items() if s.num_workers == count]
+            more = [m.low for s, m in self.found.items() if s.num_workers > count]
+            if here and more and max(here) < max(more):
+                return
 
     def _climb(self, num_workers: int, mode: str) -> None:
         """Double the environments as long as it is worthwhile, allowed, and there is time."""
@@ -228,11 +229,11 @@ class Search:
         if self._too_big:
             self.notes.append(
                 f"Not tried, as they need more than {limits.max_bytes / 1e9:.3g} GB of memory: "
-                f"{_and_more(self._too_big)}."
+                f"{_list(self._too_big)}."
             )
         if self._untried:
             self.notes.append(
-                f"Not tried, as the {self.seconds:g} s were over: {_and_more(self._untried)}. "
+                f"Not tried, as the {self.seconds:g} s were over: {_list(self._untried)}. "
                 "Give it more seconds."
             )
 
@@ -243,8 +244,15 @@ class Search:
         return self.start + share * self.seconds
 
 
-def _and_more(settings: list[Setting]) -> str:
-    return "; ".join(f"{setting} and more" for setting in settings)
+def _list(settings: list[Setting]) -> str:
+    """The first few of where ladders ended, in words."""
+    ends = []
+    for setting in settings[:3]:
+        who = f"{setting.num_workers} workers" if setting.num_workers else "Serial"
+        pool = f" in batches of {setting.batch_size}" if setting.is_pool else ""
+        ends.append(f"{who}{pool} from {setting.num_envs} environments on")
+    others = len(settings) - len(ends)
+    return "; ".join(ends) + (f"; and {others} others" if others else "")
 
 
 def _check(env_creator: Any, **numbers: Any) -> None:
