@@ -1,10 +1,21 @@
 """Many environments stepped as one, over one set of flat buffers."""
 
+from typing import TYPE_CHECKING, Any
+
 from pufferlib.vector.autotune import autotune
 from pufferlib.vector.base import VecEnv
-from pufferlib.vector.factory import make
+from pufferlib.vector.factory import load_backend, make
 from pufferlib.vector.multiprocessing import Multiprocessing
 from pufferlib.vector.serial import Serial
 from pufferlib.vector.tuning.result import Tuning
 
+if TYPE_CHECKING:
+    from pufferlib.vector.ray import Ray as Ray
+
 __all__ = ["Multiprocessing", "Serial", "Tuning", "VecEnv", "autotune", "make"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Ray":  # loaded by who uses it; others need not have Ray
+        return load_backend("ray")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

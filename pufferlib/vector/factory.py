@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.base import VecEnv
-from pufferlib.vector.multiprocessing import Multiprocessing
 from pufferlib.vector.serial import Serial
 
-BACKENDS: dict[str, type[Serial | Multiprocessing]] = {
-    "serial": Serial,
-    "multiprocessing": Multiprocessing,
-}
+BACKENDS = ("serial", "multiprocessing", "ray")
 
 
 def make(
@@ -40,10 +37,11 @@ def make(
             environment, or a list of `num_envs` such.
         env_args, env_kwargs: arguments of the creator; with a list of creators, a list of
             arguments and a list of keywords, one entry per environment.
-        backend: `Serial`, `Multiprocessing`, or their names in lower case.
+        backend: `Serial`, `Multiprocessing`, `Ray`, or their names in lower case.
         num_envs: environments in all.
         num_workers: processes, a divisor of `num_envs`. 'auto' and None: one per core that this
-            process may use (affinity and cgroup quota), as far as that divides.
+            process may use (affinity and cgroup quota) or, with Ray, that the cluster has, as far
+            as that divides.
         batch_size: environments per result; fewer than `num_envs` makes a pool whose batches
             come as they finish. A multiple of the environments per worker. None: all.
         zero_copy: batches are fixed neighbouring workers, handed out without a copy. False: any
@@ -52,7 +50,8 @@ def make(
             takes fresh entropy.
         context: start method ('fork', 'forkserver', 'spawn') or multiprocessing context. None:
             what the creator's attribute `start_method` demands, else what the program has set,
-            else fork on Linux and spawn elsewhere.
+            else fork on Linux and spawn elsewhere. With Ray: options of its actors, such as
+            `{"num_cpus": 1}`.
         copy: return copies instead of live views.
         timeout: seconds that a worker may take for the step or reset of its environments; then a
             `WorkerError` names those that are still busy. None: as long as it takes.
@@ -66,11 +65,9 @@ def make(
     """
     creators = _creators(env_creator_or_creators, env_args, env_kwargs, num_envs)
     if isinstance(backend, str):
-        if backend not in BACKENDS:
-            raise APIUsageError(f"backend: expected one of {list(BACKENDS)}, got {backend!r}")
-        backend = BACKENDS[backend]
+        backend = load_backend(backend)
     if not (isinstance(backend, type) and issubclass(backend, VecEnv)):
-        raise APIUsageError(f"backend: expected Serial or Multiprocessing, got {backend!r}")
+        raise APIUsageError(f"backend: expected Serial, Multiprocessing or Ray, got {backend!r}")
     if seed is not None and (isinstance(seed, bool) or int(seed) != seed or seed < 0):
         raise APIUsageError(f"seed: expected an int of at least 0, or None, got {seed!r}")
     _check_failing(timeout, restart)
@@ -86,6 +83,25 @@ def make(
         timeout=timeout,
         restart=restart,
     )
+
+
+def load_backend(name: str) -> type[VecEnv]:
+    """The backend of this name in lower case.
+
+    Raises:
+        APIUsageError: there is none, or it needs a package that is missing.
+    """
+    if name not in BACKENDS:
+        raise APIUsageError(f"backend: expected one of {list(BACKENDS)}, got {name!r}")
+    try:
+        module = importlib.import_module(f"pufferlib.vector.{name}")
+    except ImportError as error:
+        raise APIUsageError(
+            f"backend {name!r} cannot be imported: {error}; install it with: "
+            f"pip install 'pufferlib[{name}]'"
+        ) from error
+    backend: type[VecEnv] = getattr(module, name.title())
+    return backend
 
 
 def _check_failing(timeout: Any, restart: Any) -> None:

@@ -91,6 +91,8 @@ class Parallel(VecEnv):
                 self.agents_per_batch,
                 final=buffers.final_observations is not None,
             )
+            starts = range(0, self.agents_per_batch, n)
+            self._places = [self._gathered.view(start, start + n) for start in starts]
 
     def _start_reset(
         self, seeds: list[int | None], base: Any, options: dict[str, Any] | None
@@ -127,13 +129,8 @@ class Parallel(VecEnv):
         return self._rows[index], infos, self._env_ids[index]
 
     def _gather_rows(self) -> Buffers:
-        n = len(self._env_ids[0])
-        for i, team in enumerate(self._batch):
-            for target, rows in zip(
-                self._gathered.arrays(), self._rows[team.index].arrays(), strict=True
-            ):
-                if target is not None and rows is not None:
-                    target[i * n : (i + 1) * n] = rows
+        for place, team in zip(self._places, self._batch, strict=True):
+            place.write(self._rows[team.index])
         return self._gathered
 
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

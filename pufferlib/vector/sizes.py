@@ -65,13 +65,18 @@ class Sizes:
         num_workers: int | str | None,
         batch_size: int | None,
         zero_copy: bool,
+        cores: int | None = None,
     ) -> Self:
         """`num_workers` processes; None and 'auto' choose the most that have a core each.
+
+        Args:
+            cores: those that workers may use; None: of this process.
 
         Raises:
             APIUsageError: the numbers do not go together; names the nearest that do.
         """
-        workers = _resolve_workers(num_envs, num_workers, batch_size)
+        cores = available_cores() if cores is None else cores
+        workers = _resolve_workers(num_envs, num_workers, batch_size, cores)
         if num_envs % workers:
             raise APIUsageError(
                 f"num_envs={num_envs} must be a multiple of num_workers={workers}; the nearest "
@@ -106,8 +111,9 @@ class Sizes:
             )
 
 
-def _resolve_workers(num_envs: int, num_workers: int | str | None, batch_size: int | None) -> int:
-    cores = available_cores()
+def _resolve_workers(
+    num_envs: int, num_workers: int | str | None, batch_size: int | None, cores: int
+) -> int:
     if num_workers is None or num_workers == "auto":
         fitting = [
             n
@@ -124,7 +130,7 @@ def _resolve_workers(num_envs: int, num_workers: int | str | None, batch_size: i
         )
     if num_workers > cores:
         warnings.warn(
-            f"num_workers={num_workers} is more than the {cores} cores this process may use; it "
+            f"num_workers={num_workers} is more than the {cores} cores they may use; it "
             "works, but num_workers='auto' is likely faster",
             stacklevel=5,
         )

@@ -1,6 +1,8 @@
 """Makes this folder's modules importable by its tests and by the workers they start."""
 
 import gc
+import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import fault_tools
+import ray_cluster
 import vector_toys
 
 
@@ -28,17 +31,38 @@ def quick_collections():
 
 
 # Gathering is a pool's other way to put a batch together: what does not depend on the rows of a
-# batch need not be seen on it in the quick tier.
+# batch need not be seen on it in the quick tier. Pools of Ray's actors are for `on_all`.
+SLOW = ("gather", "ray")
 USUALLY = [
-    pytest.param(name, marks=pytest.mark.slow if name == "gather" else ())
-    for name in vector_toys.USUAL
+    pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+    for name in [*vector_toys.USUAL, "ray"]
 ]
+
+
+@pytest.fixture(scope="session")
+def ray_session():
+    """This program's own Ray session, on a cluster of two nodes."""
+    ray = import_ray()
+    with ray_cluster.Cluster() as cluster:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
+        try:
+            cluster.await_nodes(ray)
+            yield cluster
+        finally:
+            ray.shutdown()
+
+
+def import_ray():
+    """It; skips where it is not installed, which in CI must not be."""
+    return importlib.import_module("ray") if os.environ.get("CI") else pytest.importorskip("ray")
 
 
 @pytest.fixture(params=USUALLY)
 def build(request):
     """A function that makes four environments on one backend and closes them afterwards."""
     made = []
+    if request.param in vector_toys.RAY:
+        request.getfixturevalue("ray_session")
 
     def make(creator=vector_toys.make_draw, **kwargs):
         made.append(vector_toys.make(creator, request.param, **kwargs))

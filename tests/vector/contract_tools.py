@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import vector_toys as toys
 
-POOLS = ("serial_pool", "pool", "gather")
+POOLS = ("serial_pool", "pool", "gather", "ray_pool", "ray_gather")
 ZEROS = np.zeros(4, np.int64)
-on_all = pytest.mark.parametrize("build", toys.USUAL, indirect=True)
+RAY = [pytest.param(name, marks=pytest.mark.slow) for name in toys.RAY]
+on_all = pytest.mark.parametrize("build", [*toys.USUAL, *RAY], indirect=True)
 
 
 def is_pool(build):

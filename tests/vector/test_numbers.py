@@ -140,8 +140,11 @@ def test_affinity_is_honoured():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"backend": "threads"}, r"backend: expected one of \['serial', 'multiprocessing'\]"),
-        ({"backend": dict}, "backend: expected Serial or Multiprocessing"),
+        (
+            {"backend": "threads"},
+            r"backend: expected one of \['serial', 'multiprocessing', 'ray'\]",
+        ),
+        ({"backend": dict}, "backend: expected Serial, Multiprocessing or Ray"),
         ({"num_envs": 0}, "num_envs: expected an int of at least 1, got 0"),
         ({"num_envs": True}, "num_envs: expected an int of at least 1, got True"),
         ({"env_args": "name"}, "env_args: expected a list or tuple, got str"),

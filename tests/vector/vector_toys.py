@@ -38,9 +38,17 @@ BACKENDS = {
 USUAL = [name for name in BACKENDS if name != "sync4"]
 
 
+# The same on Ray, which not everybody has installed and which takes long.
+RAY = {
+    "ray": {"backend": "ray", "num_workers": 2},
+    "ray_pool": {"backend": "ray", "num_workers": 4, "batch_size": 2},
+    "ray_gather": {"backend": "ray", "num_workers": 4, "batch_size": 2, "zero_copy": False},
+}
+
+
 def make(creator, backend, **kwargs):
     """`vector.make` of four environments on a named backend."""
-    return vector.make(creator, **({"num_envs": 4} | BACKENDS[backend] | kwargs))
+    return vector.make(creator, **({"num_envs": 4} | (BACKENDS | RAY)[backend] | kwargs))
 
 
 class Draw(gymnasium.Env):

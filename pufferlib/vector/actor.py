@@ -1,0 +1,88 @@
+"""The actor that runs a few environments for `Ray`, on the machine where Ray has put it."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferlib.exceptions import WorkerError
+from pufferlib.vector.group import Ledger
+from pufferlib.vector.messages import dumps, to_message
+from pufferlib.vector.service import Service, block_layout, use_one_thread
+
+# All rows of a worker as one array of bytes, and what there is to tell beside them.
+Result = tuple[NDArray[np.uint8], bytes | None]
+
+
+class Actor:
+    """Obeys the driver, whose calls come in the order in which it made them.
+
+    Rows travel as one block of bytes (see `Layout`), messages pickled, so that what cannot be
+    pickled is told like any other error.
+    """
+
+    def __init__(self) -> None:
+        use_one_thread()
+        self._service: Service | None = None
+
+    def begin(self, plan: bytes) -> bytes:
+        """Make the environments of a pickled `Plan`; their description, or what one raised."""
+        try:
+            service = self._service = Service(pickle.loads(plan))
+        except Exception as error:
+            return dumps(to_message(error))
+        description = service.group.description
+        layout = block_layout(description, len(service.group.envs))
+        self._block = np.zeros(layout.nbytes, np.uint8)
+        self._buffers = layout.map(self._block)
+        nobody_looks = memoryview(bytearray(4)).cast("I")
+        restarts = np.zeros(len(service.group.envs), np.uint32)
+        service.bind(self._buffers, Ledger(nobody_looks, restarts))
+        return dumps(("description", description))
+
+    def step(self, actions: NDArray[Any]) -> Result:
+        """Act in all environments."""
+        self._buffers.actions[...] = actions
+        return self._result(self._begun.step())
+
+    def reset(self, payload: bytes) -> Result:
+        """Reset all environments; see `Service.reset`."""
+        return self._result(self._begun.reset(payload))
+
+    def restore(self, block: NDArray[np.uint8]) -> Result:
+        """Put back rows that an environment may look at in its next step."""
+        self._block[...] = block
+        return self._result(None)
+
+    def answer(self, payload: bytes) -> bytes:
+        """The pickled answer to a call on one environment; see `Service.answer`."""
+        return self._begun.pack(self._begun.answer(payload))
+
+    def close(self) -> Iterator[tuple[str, Any]]:
+        """Close the environments: the index of each before its turn, at last what went wrong."""
+        if self._service is None:
+            return
+        try:
+            for index in self._service.group.closing():
+                yield "closing", index
+        except WorkerError as error:
+            yield "closing failed", str(error)
+
+    def __ray_shutdown__(self) -> None:
+        """Ray's last call, also when the driver has gone without closing."""
+        if self._service is not None:
+            with contextlib.suppress(WorkerError):  # nobody is left to be told
+                self._service.group.close()
+
+    @property
+    def _begun(self) -> Service:
+        assert self._service is not None, "begin() comes first"
+        return self._service
+
+    def _result(self, message: tuple[Any, ...] | None) -> Result:
+        return self._block, None if message is None else self._begun.pack(message)
