@@ -30,7 +30,7 @@ from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.collect import choose, receive, send, store
 from pufferlib.trainer.config import TrainConfig
 from pufferlib.trainer.finite import require_finite
-from pufferlib.trainer.learn import anneal, learn_epochs
+from pufferlib.trainer.learn import anneal, correct_off_policy, learn_epochs
 from pufferlib.trainer.optimizers import make_optimizer
 from pufferlib.trainer.prepare import make_experience, pick_device, seed_everything, use_threads
 from pufferlib.trainer.runs import new_run_dir
@@ -138,11 +138,14 @@ def train(trainer: Trainer) -> dict[str, float]:
     require_finite(segments, trainer.native_dtype, trainer.vecenv.driver_env.num_agents)
     state = trainer.states.at(segments.slots) if trainer.states else None
     batch = Batch(segments, trainer.device, state)
+    returns = segments.values + segments.advantages
     trainer.clock.lap("copy")
+    if trainer.config.vtrace:
+        returns = correct_off_policy(trainer, segments, batch)
     anneal(trainer, batch.steps)
     trainer.losses = learn_epochs(trainer, batch)
-    values, advantages = segments.values[segments.valid], segments.advantages[segments.valid]
-    explained = losses.explained_variance(values, values + advantages)
+    valid = segments.valid
+    explained = losses.explained_variance(segments.values[valid], returns[valid])
     if explained is not None:
         trainer.losses["explained_variance"] = explained
     trainer.experience.release()

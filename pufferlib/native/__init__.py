@@ -18,7 +18,14 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["advantage_scan", "advantage_scan_numpy", "available", "state"]
+__all__ = [
+    "advantage_scan",
+    "advantage_scan_numpy",
+    "available",
+    "state",
+    "vtrace_scan",
+    "vtrace_scan_numpy",
+]
 
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -110,18 +117,58 @@ def advantage_scan(
         ValueError: An array has another shape than ``rewards``, is not C-contiguous, or ``out`` is
             read-only.
     """
-    floats = {"rewards": rewards, "values": values, "next_values": next_values, "out": out}
-    for name, array in floats.items():
-        _check_array(name, array, np.float32, rewards)
-    bools = {"terminals": terminals, "dones": dones, "valid": valid}
-    for name, flags in bools.items():
-        _check_array(name, flags, np.bool_, rewards)
-    if not out.flags.writeable:
-        raise ValueError("out: expected a writable array, got a read-only one; pass a copy")
+    _check_arrays(rewards, terminals, dones, valid, values=values, next_values=next_values)
+    _check_outputs(rewards, out=out)
     if _core is None:
         _notice_missing_core()
     scan = advantage_scan_numpy if _core is None else _core.advantage_scan
     scan(rewards, values, next_values, terminals, dones, valid, gamma, lam, out)
+
+
+def vtrace_scan(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    ratios: Floats,
+    gamma: float,
+    lam: float,
+    rho_clip: float,
+    c_clip: float,
+    out: Floats,
+    errors: Floats,
+) -> None:
+    """Write V-trace's advantages into ``out`` and its corrections of the values into ``errors``.
+
+    The equations are in ``pufferlib.trainer.advantage.estimate_vtrace``, whose inner loop this is.
+    Arrays and what is raised are as in ``advantage_scan``.
+    """
+    floats = {"values": values, "next_values": next_values, "ratios": ratios}
+    _check_arrays(rewards, terminals, dones, valid, **floats)
+    _check_outputs(rewards, out=out, errors=errors)
+    if _core is None:
+        _notice_missing_core()
+    scan = vtrace_scan_numpy if _core is None else _core.vtrace_scan
+    flags = (terminals, dones, valid)
+    scan(rewards, values, next_values, *flags, ratios, gamma, lam, rho_clip, c_clip, out, errors)
+
+
+def _check_arrays(
+    rewards: Floats, terminals: Bools, dones: Bools, valid: Bools, **floats: Floats
+) -> None:
+    for name, array in {"rewards": rewards, **floats}.items():
+        _check_array(name, array, np.float32, rewards)
+    for name, flags in {"terminals": terminals, "dones": dones, "valid": valid}.items():
+        _check_array(name, flags, np.bool_, rewards)
+
+
+def _check_outputs(rewards: Floats, **outputs: Floats) -> None:
+    for name, array in outputs.items():
+        _check_array(name, array, np.float32, rewards)
+        if not array.flags.writeable:
+            raise ValueError(f"{name}: expected a writable array, got a read-only one; pass a copy")
 
 
 def _check_array(name: str, array: NDArray, dtype: type[np.generic], like: NDArray) -> None:
@@ -165,3 +212,32 @@ def advantage_scan_numpy(
         advantages = deltas[:, step] + gamma_lam * carried
         next_advantages = np.where(valid[:, step], advantages, np.float32(0))
         out[:, step] = next_advantages
+
+
+def vtrace_scan_numpy(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    ratios: Floats,
+    gamma: float,
+    lam: float,
+    rho_clip: float,
+    c_clip: float,
+    out: Floats,
+    errors: Floats,
+) -> None:
+    """Do what the compiled ``vtrace_scan`` does, in NumPy: over all segments, step by step."""
+    zero, gamma_lam = np.float32(0), np.float32(gamma * lam)
+    bootstraps = np.float32(gamma) * np.where(terminals, zero, next_values)
+    deltas = (rewards + bootstraps) - values
+    rho, c = (np.where(ratios < clip, ratios, clip) for clip in map(np.float32, (rho_clip, c_clip)))
+    next_errors = np.zeros(len(rewards), np.float32)
+    for step in reversed(range(rewards.shape[1])):
+        carried = np.where(dones[:, step], zero, next_errors)
+        advantages = deltas[:, step] + gamma_lam * carried
+        corrected = rho[:, step] * deltas[:, step] + (gamma_lam * c[:, step]) * carried
+        out[:, step] = np.where(valid[:, step], advantages, zero)
+        errors[:, step] = next_errors = np.where(valid[:, step], corrected, zero)

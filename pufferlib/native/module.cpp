@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "advantage_scan.hpp"
+#include "vtrace_scan.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,6 +46,29 @@ void advantage_scan(const Rows<const float> &rewards, const Rows<const float> &v
                            static_cast<float>(gamma), static_cast<float>(gamma * lam), out.data());
 }
 
+void vtrace_scan(const Rows<const float> &rewards, const Rows<const float> &values,
+                 const Rows<const float> &next_values, const Rows<const bool> &terminals,
+                 const Rows<const bool> &dones, const Rows<const bool> &valid,
+                 const Rows<const float> &ratios, double gamma, double lam, double rho_clip,
+                 double c_clip, const Rows<float> &out, const Rows<float> &errors) {
+    const std::size_t segments = rewards.shape(0);
+    const std::size_t horizon = rewards.shape(1);
+    require_shape(values, segments, horizon, "values");
+    require_shape(next_values, segments, horizon, "next_values");
+    require_shape(terminals, segments, horizon, "terminals");
+    require_shape(dones, segments, horizon, "dones");
+    require_shape(valid, segments, horizon, "valid");
+    require_shape(ratios, segments, horizon, "ratios");
+    require_shape(out, segments, horizon, "out");
+    require_shape(errors, segments, horizon, "errors");
+    const nb::gil_scoped_release release;
+    puffer::vtrace_scan(segments, horizon, rewards.data(), values.data(), next_values.data(),
+                        terminals.data(), dones.data(), valid.data(), ratios.data(),
+                        static_cast<float>(gamma), static_cast<float>(gamma * lam),
+                        static_cast<float>(rho_clip), static_cast<float>(c_clip), out.data(),
+                        errors.data());
+}
+
 }  // namespace
 
 NB_MODULE(_native, module) {
@@ -53,4 +77,8 @@ NB_MODULE(_native, module) {
     module.def("advantage_scan", &advantage_scan, "rewards"_a.noconvert(), "values"_a.noconvert(),
                "next_values"_a.noconvert(), "terminals"_a.noconvert(), "dones"_a.noconvert(),
                "valid"_a.noconvert(), "gamma"_a, "lam"_a, "out"_a.noconvert());
+    module.def("vtrace_scan", &vtrace_scan, "rewards"_a.noconvert(), "values"_a.noconvert(),
+               "next_values"_a.noconvert(), "terminals"_a.noconvert(), "dones"_a.noconvert(),
+               "valid"_a.noconvert(), "ratios"_a.noconvert(), "gamma"_a, "lam"_a, "rho_clip"_a,
+               "c_clip"_a, "out"_a.noconvert(), "errors"_a.noconvert());
 }

@@ -85,3 +85,57 @@ def estimate_advantages(
         advantages,
     )
     return advantages
+
+
+def estimate_vtrace(
+    rewards: Floats,
+    values: Floats,
+    next_values: Floats,
+    terminals: Bools,
+    dones: Bools,
+    valid: Bools,
+    ratios: Floats,
+    gamma: float,
+    lam: float,
+    rho_clip: float = 1.0,
+    c_clip: float = 1.0,
+) -> tuple[Floats, Floats]:
+    """V-trace, each segment for itself: what to learn from actions that an older policy chose.
+
+        e_t = v_t - V_t = min(rho, w_t) delta_t + gamma lam min(c, w_t) (1 - done_{t+1}) e_{t+1}
+        A_t             = delta_t + gamma lam (1 - done_{t+1}) e_{t+1}
+
+    with `delta_t` and everything else as in `estimate_advantages`, to which it is equal where
+    all ratios are 1 and the clips are not below. The ratio of the action itself is not in `A_t`:
+    PPO's objective multiplies by it.
+
+    Source: Espeholt et al. 2018, *IMPALA: Scalable Distributed Deep-RL with Importance Weighted
+    Actor-Learner Architectures*, equation 1 and remarks 1 and 2.
+
+    Args:
+        rewards, values, next_values, terminals, dones, valid, gamma, lam: as there.
+        ratios: float32 `(S, H)`, w: the action's probability now over that when it was chosen.
+        rho_clip: bounds w where it decides which policy's value is estimated.
+        c_clip: bounds w where it decides how far corrections reach back.
+
+    Returns:
+        A and v, each float32 `(S, H)`; 0 and V where a transition is not valid.
+    """
+    advantages, errors = np.empty((2, *rewards.shape), np.float32)
+    contiguous = np.ascontiguousarray
+    native.vtrace_scan(
+        contiguous(rewards),
+        contiguous(values),
+        contiguous(next_values),
+        contiguous(terminals),
+        contiguous(dones),
+        contiguous(valid),
+        contiguous(ratios),
+        gamma,
+        lam,
+        rho_clip,
+        c_clip,
+        advantages,
+        errors,
+    )
+    return advantages, values + errors

@@ -64,6 +64,21 @@ class Batch:
         self._advantages = _to(segments.advantages, device).reshape(rows)
         self._returns = self._advantages + self._values
 
+    def set_targets(self, advantages: NDArray[np.float32], returns: NDArray[np.float32]) -> None:
+        """Learn towards these instead, each `(S, H)`."""
+        self._advantages = _to(advantages, self._values.device).reshape(-1)
+        self._returns = _to(returns, self._values.device).reshape(-1)
+
+    def in_order(self, size: int) -> Iterator[tuple[NDArray[np.int64], Minibatch]]:
+        """All valid samples once, in parts of about `size`, and where they lie among all rows."""
+        if self._state is None:
+            for part in _parts(np.flatnonzero(self._valid), size):
+                yield part, self._of_samples(part)
+            return
+        per_part = max(1, size // self._valid.shape[1])
+        for part in _parts(np.flatnonzero(self._valid.any(1)), per_part):
+            yield self._rows(part)[self._valid[part]], self._of_segments(part)
+
     def minibatches(self, size: int) -> Iterator[Minibatch]:
         """One pass over all valid samples in random order, in nearly equal parts of up to `size`.
 
@@ -154,11 +169,13 @@ class Batch:
 
 
 def _shuffled_parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
-    """A random permutation in the fewest parts of at most `size`, none more than 1 larger."""
-    if not len(items):
-        return []
-    order = torch.randperm(len(items)).numpy()
-    return np.array_split(items[order], -(-len(items) // size))
+    """A random permutation in parts."""
+    return _parts(items[torch.randperm(len(items)).numpy()], size)
+
+
+def _parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    """The fewest parts of at most `size`, none more than 1 larger than another."""
+    return np.array_split(items, -(-len(items) // size)) if len(items) else []
 
 
 def _flat(tensor: Tensor, rows: int) -> Tensor:

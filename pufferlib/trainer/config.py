@@ -60,7 +60,13 @@ class TrainConfig:
     gamma: float = 0.99
     """Discount per step."""
     gae_lambda: float = 0.95
-    """Decay of generalized advantage estimation."""
+    """Decay of generalized advantage estimation, or of V-trace."""
+    vtrace: bool = False
+    """Correct advantages for actions that an older policy chose, as pools of environments have."""
+    vtrace_rho_clip: float = 1.0
+    """Bound of the probability ratio in V-trace's temporal-difference errors."""
+    vtrace_c_clip: float = 1.0
+    """Bound of the probability ratio in how far V-trace's corrections reach back."""
     update_epochs: int = 4
     """Passes over each batch."""
     batch_size: int | Literal["auto"] = "auto"
@@ -112,7 +118,7 @@ class TrainConfig:
         _require_positive(self, "total_timesteps", "learning_rate", "update_epochs")
         _require_positive(self, "bptt_horizon", "clip_coef", "max_grad_norm", "max_seconds")
         _require_positive(self, "batch_size", "minibatch_size", "target_kl", "vf_clip_coef")
-        _require_positive(self, "accumulate")
+        _require_positive(self, "accumulate", "vtrace_rho_clip", "vtrace_c_clip")
         for name in ("gamma", "gae_lambda", "prio_beta0"):
             value = getattr(self, name)
             if not 0 <= value <= 1:

@@ -83,7 +83,8 @@ class Segments:
         observations, actions: `(S, H, …)`.
         logprobs, values, next_values, rewards, advantages: float32 `(S, H)`; `rewards` and
             `next_values` are those that the transition led to.
-        starts, valid: bool `(S, H)`.
+        starts, valid, terminals, dones: bool `(S, H)`; the last two are those that the transition
+            led to.
     """
 
     slots: NDArray[np.int64]
@@ -98,6 +99,8 @@ class Segments:
     advantages: Floats
     starts: Bools
     valid: Bools
+    terminals: Bools
+    dones: Bools
 
 
 class Experience:
@@ -255,6 +258,8 @@ class Experience:
             advantages=advantages,
             starts=self.starts[where],
             valid=valid,
+            terminals=terminals,
+            dones=dones[:, 1:],
         )
 
     def _full_slots(self) -> tuple[NDArray[np.int64], Any]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pufferlib.exceptions import NonFiniteError
 from pufferlib.pytorch import sample_logits
 from pufferlib.trainer import losses
+from pufferlib.trainer.advantage import estimate_vtrace
 from pufferlib.trainer.batch import Batch, Minibatch
+from pufferlib.trainer.experience import Segments
 from pufferlib.trainer.trainer import Trainer
 
 
@@ -28,6 +32,38 @@ def anneal(trainer: Trainer, steps: int) -> None:
         group["lr"] = config.learning_rate * (left if config.anneal_lr else 1.0)
     if config.ent_coef_final is not None:
         trainer.ent_coef = left * config.ent_coef + (1.0 - left) * config.ent_coef_final
+
+
+@torch.no_grad()
+def correct_off_policy(trainer: Trainer, segments: Segments, batch: Batch) -> NDArray[np.float32]:
+    """Let `batch` have V-trace's targets for the policy as it is now; returns its returns `(S, H)`.
+
+    Environments that are handed out as they finish leave segments open when a batch is full. Such
+    a segment goes on under a policy that has learnt meanwhile.
+    """
+    config = trainer.config
+    ratios = np.ones(segments.valid.shape, np.float32)
+    for where, minibatch in batch.in_order(config.minibatch_size):
+        logits, _, _ = trainer.run_policy(minibatch.observations, minibatch.state, minibatch.starts)
+        logprobs = sample_logits(logits, minibatch.actions)[1]
+        if minibatch.chosen is not None:
+            logprobs = logprobs[minibatch.chosen]
+        ratios.flat[where] = (logprobs - minibatch.logprobs).exp().float().cpu().numpy()
+    advantages, returns = estimate_vtrace(
+        segments.rewards,
+        segments.values,
+        segments.next_values,
+        segments.terminals,
+        segments.dones,
+        segments.valid,
+        ratios,
+        config.gamma,
+        config.gae_lambda,
+        config.vtrace_rho_clip,
+        config.vtrace_c_clip,
+    )
+    batch.set_targets(advantages, returns)
+    return returns
 
 
 def learn_epochs(trainer: Trainer, batch: Batch) -> dict[str, float]:

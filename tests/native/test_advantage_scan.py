@@ -205,7 +205,9 @@ class TestInstallation:
         from pufferlib import _native
 
         names = _native.SOURCES.split()
-        assert {"CMakeLists.txt", "module.cpp", "advantage_scan.hpp"} <= set(names)
+        assert {"CMakeLists.txt", "module.cpp", "advantage_scan.hpp", "vtrace_scan.hpp"} <= set(
+            names
+        )
         on_disk = native._hash_sources(NATIVE_DIR, names)
         assert on_disk in (None, _native.SOURCE_HASH)
 

@@ -32,6 +32,8 @@ def segments(**arrays):
         "actions": np.zeros((2, 3), np.int64),
         "starts": np.zeros((2, 3), bool),
         "valid": valid,
+        "terminals": np.zeros((2, 3), bool),
+        "dones": np.zeros((2, 3), bool),
     }
     return Segments(**(defaults | zeros | arrays))
 

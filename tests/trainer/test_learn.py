@@ -7,8 +7,9 @@ import torch
 from pufferlib import clean_pufferl
 from pufferlib.exceptions import ConfigError
 from pufferlib.models import Default, LSTMWrapper
+from pufferlib.pytorch import sample_logits
 from pufferlib.trainer.batch import Batch
-from pufferlib.trainer.learn import anneal, learn, learn_epochs
+from pufferlib.trainer.learn import anneal, correct_off_policy, learn, learn_epochs
 
 LIVES = ["fnntfnnnn", "fnnnnnnnn", "----fnnnt", "fnnufntfn"]
 
@@ -136,6 +137,47 @@ def test_prioritized_updates_move_the_policy(trained):
     losses = clean_pufferl.train(trainer)
     assert (weights_of(trainer) != before).any()
     assert np.isfinite(list(losses.values())).all()
+
+
+def test_vtrace_changes_nothing_on_policy(trained):
+    moved = []
+    for vtrace in (False, True):
+        trainer = trained(vtrace=vtrace, minibatch_size=16)
+        losses = clean_pufferl.train(trainer)
+        moved.append((weights_of(trainer), losses["explained_variance"]))
+    torch.testing.assert_close(moved[0][0], moved[1][0], atol=1e-5, rtol=1e-5)
+    assert moved[0][1] == pytest.approx(moved[1][1], abs=1e-5)
+
+
+def test_vtrace_weighs_by_what_the_policy_would_do_now(trained):
+    trainer = trained(vtrace=True, minibatch_size=8, vtrace_rho_clip=2.0)
+    segments, batch = batch_of(trainer)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in trainer.policy.parameters():
+            parameter.add_(0.5 * torch.randn(parameter.shape, generator=generator))
+    returns = correct_off_policy(trainer, segments, batch)
+
+    ratios = np.ones(segments.valid.shape, np.float32)
+    for where, minibatch in batch.in_order(10**6):
+        inputs = (minibatch.observations, minibatch.state, minibatch.starts)
+        logprobs = sample_logits(trainer.run_policy(*inputs)[0], minibatch.actions)[1]
+        if minibatch.chosen is not None:
+            logprobs = logprobs[minibatch.chosen]
+        ratios.flat[where] = (logprobs - minibatch.logprobs).exp().detach().numpy()
+    assert ratios.max() > 1.05
+    assert ratios.min() < 0.95
+    for i, t in np.argwhere(segments.valid):
+        error = 0.0
+        for s in reversed(range(t, 8)):
+            if not segments.valid[i, s]:
+                error = 0.0
+                continue
+            led_to = 0.0 if segments.terminals[i, s] else segments.next_values[i, s]
+            delta = segments.rewards[i, s] + 0.99 * led_to - segments.values[i, s]
+            carried = 0.0 if segments.dones[i, s] else 0.99 * 0.95 * error
+            error = min(2.0, ratios[i, s]) * delta + min(1.0, ratios[i, s]) * carried
+        assert returns[i, t] == pytest.approx(segments.values[i, t] + error, abs=1e-4)
 
 
 @pytest.mark.parametrize(
