@@ -64,6 +64,12 @@ class Buffers:
         """The arrays in the order of the fields."""
         return (getattr(self, name) for name in self.__slots__)
 
+    def write(self, rows: Buffers) -> None:
+        """Overwrite all rows with those of another `Buffers` of the same shapes and dtypes."""
+        for target, source in zip(self.arrays(), rows.arrays(), strict=True):
+            if target is not None and source is not None:
+                target[...] = source
+
     def poison(self) -> None:
         """Fill the rows with values that no environment writes, so that a forgotten one shows."""
         for array in self.arrays():
