@@ -24,6 +24,7 @@ from pufferlib.trainer.prepare import pick_device, use_threads
 from pufferlib.trainer.setup import config_of_files, make_policy, make_vecenv
 from pufferlib.vector import Tuning
 from pufferlib.vector import autotune as find_fastest
+from pufferlib.vector.tuning.bench import Watchdog
 
 OPTIONS: dict[str, Option] = {
     "config": (Path | None, None, "A TOML file that goes over the environment's own."),
@@ -81,7 +82,7 @@ def tune(
     tuning = find_fastest(
         creator,
         env_kwargs={f.name: getattr(config.env, f.name) for f in dataclasses.fields(config.env)},
-        policy=_policy(config),
+        policy=_policy(config, timeout),
         num_envs=config.vec.num_envs if max_envs is None else None,
         max_envs=max_envs or config.vec.num_envs,
         pools=pools,
@@ -94,10 +95,12 @@ def tune(
     return dataclasses.replace(tuning, creator=made + comma + env_kwargs)
 
 
-def _policy(config: Config) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def _policy(config: Config, timeout: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """The policy that would be trained, from observations to sampled actions."""
     one = {"backend": "multiprocessing", "num_envs": 1, "num_workers": 1, "batch_size": "auto"}
-    with make_vecenv(config, **one) as vecenv:
+    with Watchdog(timeout).guard(0):
+        vecenv = make_vecenv(config, **one)
+    with vecenv:
         policy = make_policy(config, vecenv.driver_env)
         space: Space[Any] = vecenv.single_action_space
     device = pick_device(config.train.device)

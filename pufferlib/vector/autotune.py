@@ -23,9 +23,8 @@ from pufferlib.vector.tuning.settings import Limits, Setting
 WORTHWHILE = 1.05
 # Of the memory that is free, what environments may take.
 MEMORY_SHARE = 0.8
-# Of the time: what the profile takes, and a slice; and when the search leaves the rest to the
-# repetition of the best two.
-PROFILE_SHARE, SLICE_SHARE, SEARCH_SHARE = 0.05, 1 / 600, 0.9
+# Of the time, what the profile and what one slice takes.
+PROFILE_SHARE, SLICE_SHARE = 0.05, 1 / 600
 
 
 def autotune(
@@ -68,7 +67,8 @@ def autotune(
         show: print the profile, a table of the measurements and the recommended line.
 
     Returns:
-        The recommendation. `str()` of it is a line of Python that makes the environments;
+        The recommendation. Speeds are in agent steps per second, rows of absent agents included.
+        `str()` of it is a line of Python that makes the environments;
         `pufferlib.vector.make(env_creator, env_args, env_kwargs, **result.make_kwargs)` does so.
 
     Raises:
@@ -77,7 +77,8 @@ def autotune(
         SpaceError: the policy's actions do not fit.
     """
     args, kwargs = tuple(env_args or ()), dict(env_kwargs or {})
-    _check(env_creator, num_envs=num_envs, max_envs=max_envs, seconds=seconds, timeout=timeout)
+    numbers = {"num_envs": num_envs, "max_envs": max_envs, "max_bytes": max_bytes}
+    _check(env_creator, **numbers, seconds=seconds, timeout=timeout)
     bench = Bench(functools.partial(env_creator, *args, **kwargs), policy, context, timeout)
     start = perf_counter()
     profile = bench.profile(min(2.0, PROFILE_SHARE * seconds))
@@ -182,21 +183,21 @@ class Search:
             if not self.limits.fits(setting):
                 self._too_big.append(setting)
                 return
-            if self.found and self.clock() + self._longest > self._deadline(SEARCH_SHARE):
+            if self.found and self.clock() + self._longest > self._search_end():
                 self._untried.append(setting)
                 return
-            found = self._measure(setting, self._best_low(), SEARCH_SHARE)
+            best_low = max((found.low for found in self.found.values()), default=0.0)
+            found = self._measure(setting, best_low, self._search_end())
             # A neighbour that takes the machine for a moment must not end the climb.
             idle = idle + 1 if found.high < WORTHWHILE * best else 0
             best = max(best, found.rate)
             if idle == 2:
                 return
 
-    def _measure(self, setting: Setting, to_beat: float, share: float) -> Measurement:
-        begun, deadline = self.clock(), self._deadline(share)
-        slice_seconds = SLICE_SHARE * self.seconds
+    def _measure(self, setting: Setting, to_beat: float, end: float) -> Measurement:
+        begun, slice_seconds = self.clock(), SLICE_SHARE * self.seconds
         with self.open(setting) as trial:
-            found = measure(setting, trial, slice_seconds, to_beat, lambda: self.clock() < deadline)
+            found = measure(setting, trial, slice_seconds, to_beat, lambda: self.clock() < end)
         self._longest = max(self._longest, self.clock() - begun)
         if setting in self.found:
             found = Measurement(setting, (*self.found[setting].slices, *found.slices))
@@ -208,8 +209,9 @@ class Search:
         finalists = sorted(self.found.values(), key=lambda found: -found.rate)[:2]
         if len(finalists) == 1:
             return finalists[0]
-        if self.clock() + 2 * self._longest <= self._deadline(1):
-            finalists = [self._measure(found.setting, 0.0, 1) for found in finalists]
+        end = self.start + self.seconds
+        if self.clock() + 2 * self._longest <= end:
+            finalists = [self._measure(found.setting, 0.0, end) for found in finalists]
         else:
             self.notes.append("There was no time to measure the best two once more.")
         best, second = sorted(finalists, key=lambda found: -found.rate)
@@ -237,11 +239,9 @@ class Search:
                 "Give it more seconds."
             )
 
-    def _best_low(self) -> float:
-        return max((found.low for found in self.found.values()), default=0.0)
-
-    def _deadline(self, share: float) -> float:
-        return self.start + share * self.seconds
+    def _search_end(self) -> float:
+        """When no more is tried, as measuring the best two once more takes the rest."""
+        return self.start + self.seconds - 2 * self._longest
 
 
 def _list(settings: list[Setting]) -> str:

@@ -179,6 +179,7 @@ def test_a_failure_in_a_trial_names_the_setting(setting, fail, message, nothing_
         bench(fail=fail).open(setting) as trial,
     ):
         trial(0.01)
+        trial(0.01)  # the first may end with the rows of the reset
 
 
 def test_actions_that_do_not_fit_are_the_policys_fault(nothing_left):
@@ -196,6 +197,7 @@ def test_actions_that_do_not_fit_are_the_policys_fault(nothing_left):
         ({"seconds": 0}, "seconds: expected more than 0, got 0"),
         ({"num_envs": 0}, "num_envs: expected more than 0, got 0"),
         ({"max_envs": -1}, "max_envs: expected more than 0, got -1"),
+        ({"max_bytes": 0}, "max_bytes: expected more than 0, got 0"),
         ({"timeout": float("nan")}, "timeout: expected more than 0, got nan"),
     ],
 )
