@@ -70,4 +70,8 @@ def _options(user: Assignment, has: Mapping[str, Any]) -> Sequence[str]:
             options += [f"--{name}", f"{value:g}" if isinstance(value, (int, float)) else value]
     if user.tailscale is not None and has.get("tailscale") != user.tailscale:
         options += ["--tailscale", user.tailscale]
+    credential = "tailnet" if user.key is None else "both"
+    # A new user has what was given; and what fleet.toml says nothing about stays.
+    if user.tailscale is not None and has.get("credential", credential) != credential:
+        options += ["--credential", credential]
     return options

@@ -63,6 +63,8 @@ check() {
     expiry=$(tailscale_field KeyExpiry)
     expect "joined the tailnet" "$(tailscale_field BackendState)" is_joined
     expect "connected to the tailnet" "" test "$(tailscale_field Online)" = True
+    # Its file transfer serves the machine's files, and it asks neither PAM nor tank who comes.
+    expect "Tailscale's own ssh is off" "" test -z "$(tailscale_field sshHostKeys)"
     check_owner
     if [[ -z $expiry ]]; then
         expect "machine key" "does not expire" true

@@ -257,9 +257,27 @@ def test_expiry_is_shown(tailnet, expiry, result, detail):
     assert [row[:2] for row in rows] == [
         ["ok", "joined the tailnet"],
         ["ok", "connected to the tailnet"],
+        ["ok", "Tailscale's own ssh is off"],
         [result, "machine key"],
     ]
-    assert rows[2][2].startswith(detail)
+    assert rows[3][2].startswith(detail)
+
+
+@pytest.mark.parametrize(
+    ("own", "users", "failed"),
+    [
+        ({}, "", []),
+        ({"sshHostKeys": ["ssh-ed25519 A"]}, "", ["Tailscale's own ssh is off"]),
+        ({"Tags": ["tag:tank"]}, "ada", []),
+        ({"Tags": None}, "ada", ["this machine is no person's device"]),
+    ],
+)
+def test_what_lets_others_in_is_seen(tailnet, own, users, failed):
+    tailnet.program("getent", f"echo tank-tailnet:x:998:{users}")
+    state = {"BackendState": "Running", "Self": {"Online": True, **own}}
+    tailnet.put("/state", json.dumps(state))
+    rows = [row.split("\t") for row in tailnet.step("60", "check").stdout.splitlines()]
+    assert [name for result, name, _ in rows if result == "FAILED"] == failed
 
 
 # --- 20-base

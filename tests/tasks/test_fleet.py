@@ -291,6 +291,16 @@ def test_apply_adds_who_comes_from_the_tailnet_without_a_key(machines, tmp_path)
     (tmp_path / "bob.pub").unlink()
     fleet("apply", "--on", "one")
     assert machines.commands["one"][-1] == "tank user add bob --disk 1t --tailscale bob@lab"
+    quota = {**QUOTA, "disk": "1t"}
+    for has, change in (
+        ({"credential": "key", "tailscale": None}, " --tailscale bob@lab --credential tailnet"),
+        ({"credential": "both", "tailscale": "bob@lab"}, " --credential tailnet"),
+        ({"credential": "tailnet", "tailscale": None}, " --tailscale bob@lab"),
+    ):
+        users = {"ada": ADA, "bob": {"quota": quota, **has}}
+        machines.answer("user list", json.dumps({"users": users}))
+        fleet("apply", "--on", "one")
+        assert machines.commands["one"][-1] == f"tank user set bob{change}"
 
 
 def test_apply_changes_a_quota_and_removes_the_unassigned(machines, capsys):
