@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from contestants import SERIAL, SYNC, Stepper, contestants
 from rich.console import Console
 from rich.table import Table
-from vector import ENVS, NUM_ENVS, SERIAL, SYNC, Stepper, contestants, ratio
+from vector import ratio
+from workloads import ENVS, NUM_ENVS, missing
 
 from pufferlib.vector.seeds import spread_seed
 
@@ -100,7 +101,7 @@ def main() -> None:
         table.add_column(heading, justify="right")
     table.add_column("target")
     for env in ("noop", "cartpole", "nethack"):
-        if env == "nethack" and not importlib.util.find_spec("nle"):
+        if missing(env):
             continue
         times = microseconds(env, args.seconds, args.repeats)
         bare, sync, serial = times[BARE], times[SYNC], times[SERIAL]

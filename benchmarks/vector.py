@@ -1,7 +1,8 @@
 """Compare vectorized environments in one run: Gymnasium, Stable-Baselines3 and pufferlib.
 
-    python benchmarks/vector.py [--seconds 2] [--repeats 3] [--envs noop cartpole spin nethack]
-                                [--json FILE] [--markdown FILE]
+    python benchmarks/vector.py [--seconds 2] [--repeats 3] [--envs noop cartpole nethack …]
+                                [--json FILE] [--markdown FILE] [--plot FILE]
+    python benchmarks/vector.py --grid blog
 
 Every contestant steps the same environments with the same actions, several times for `--seconds`,
 in turn with the others; the median counts. Only ratios within one run mean anything. The bound is
@@ -16,127 +17,37 @@ first. Contestants that are not installed are left out.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import functools
 import importlib.metadata
 import importlib.util
 import json
 import os
 import platform
 import statistics
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import gymnasium
+import grid
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from contestants import (
+    ASYNC,
+    BOUND,
+    PEERS,
+    SERIAL,
+    SYNC,
+    contestants,
+    ours,
+    steps_per_second,
+)
 from rich.console import Console
 from rich.table import Table
+from workloads import BOUNDS, ENVS, NUM_ENVS, each, missing
 
-from pufferlib import vector
-from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.vector.sizes import available_cores
 
-NUM_ENVS = 8
 WORKERS = (1, 2, 4, 8)
-ASYNC, SUBPROC = "Gymnasium Async", "SB3 Subproc"
-SYNC, DUMMY, SERIAL = "Gymnasium Sync", "SB3 Dummy", "pufferlib Serial"
-BOUND = "bound"
-PEERS = (ASYNC, SUBPROC)
-
-
-class NoOp(gymnasium.Env):
-    """Costs nothing by itself, so that all time is the vectorization's."""
-
-    observation_space = gymnasium.spaces.Box(-1, 1, (64,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self) -> None:
-        self.observation = np.zeros(64, np.float32)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Show the zeros."""
-        return self.observation, {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Show them again."""
-        return self.observation, 1.0, False, False, {}
-
-
-class Spin(NoOp):
-    """Uses so many seconds of CPU time in a step, with a deviation relative to that."""
-
-    def __init__(self, seconds: float = 100e-6, deviation: float = 0.0) -> None:
-        super().__init__()
-        self.seconds, self.deviation = seconds, deviation
-        self.generator = np.random.default_rng()  # unlike the other environments'
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Show the zeros after a while."""
-        factor = 1 + self.deviation * self.generator.standard_normal()
-        end = time.thread_time() + self.seconds * factor
-        while time.thread_time() < end:
-            pass
-        return super().step(action)
-
-
-class Sleep(NoOp):
-    """Takes so many seconds for a step, but no core."""
-
-    def __init__(self, seconds: float = 1e-3) -> None:
-        super().__init__()
-        self.seconds = seconds
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Show the zeros after a while."""
-        time.sleep(self.seconds)
-        return super().step(action)
-
-
-def cartpole() -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("CartPole-v1")
-
-
-def nethack() -> gymnasium.Env[Any, Any]:
-    """The binding's environment before emulation, for everybody."""
-    from pufferlib.environments.nethack import make_env
-
-    return make_env().env
-
-
-Creator = Callable[[], gymnasium.Env[Any, Any]]
-
-# What makes an environment, or one such for each.
-ENVS: dict[str, Creator | list[Creator]] = {
-    "noop": NoOp,
-    "cartpole": cartpole,
-    **{
-        f"spin{mean}" + f"-dev{deviation}" * (deviation > 0): functools.partial(
-            Spin, mean * 1e-6, deviation / 100
-        )
-        for mean in (100, 500)
-        for deviation in (0, 50, 100)
-    },
-    "uneven": [*[Sleep] * (NUM_ENVS - 1), functools.partial(Sleep, 1.25e-3)],
-    "nethack": nethack,
-}
-
-# How many times a bare environment's speed is possible, where it is not the number of cores.
-BOUNDS = {"uneven": NUM_ENVS - 1 + 1 / 1.25}
-
-
-def each(creator: Creator | list[Creator]) -> list[Creator]:
-    """One per environment."""
-    return creator if isinstance(creator, list) else [creator] * NUM_ENVS
-
-
-def ours(workers: int, pool: bool = False) -> str:
-    """The name of a contestant."""
-    return f"pufferlib {workers} worker" + "s" * (workers > 1) + ", pool" * pool
 
 
 @dataclass(frozen=True)
@@ -169,103 +80,6 @@ TARGETS = (
     Target("nethack", ours(2), 0.7, (BOUND,)),
 )
 
-# A contestant: something that steps some environments and says how many, while its context is open.
-Stepper = contextlib.AbstractContextManager[Callable[[], int]]
-
-
-@contextlib.contextmanager
-def bare(creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
-    """One environment without any vectorization, reset when it must be."""
-    env = each(creator)[0]()
-    env.reset(seed=0)
-
-    def step() -> int:
-        for action in actions:
-            _, _, terminal, truncation, _ = env.step(action)
-            if terminal or truncation:
-                env.reset()
-        return len(actions)
-
-    yield step
-    env.close()
-
-
-@contextlib.contextmanager
-def gymnasium_vector(cls: Any, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
-    envs = cls(each(creator))
-    envs.reset(seed=0)
-    yield lambda: len(envs.step(actions)[1])
-    envs.close()
-
-
-@contextlib.contextmanager
-def sb3(name: str, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
-    from stable_baselines3.common import vec_env
-
-    # The start method that the others use as well.
-    kwargs = {"start_method": "fork"} if name == "SubprocVecEnv" else {}
-    envs = getattr(vec_env, name)(each(creator), **kwargs)
-    envs.reset()
-    yield lambda: len(envs.step(actions)[1])
-    envs.close()
-
-
-def emulate(creator: Any) -> GymnasiumPufferEnv:
-    return GymnasiumPufferEnv(creator())
-
-
-@contextlib.contextmanager
-def pufferlib_vector(creator: Any, actions: Any, **kwargs: Any) -> Iterator[Callable[[], int]]:
-    creators = [functools.partial(emulate, one) for one in each(creator)]
-    with vector.make(creators, num_envs=len(actions), **kwargs) as vecenv:
-        vecenv.async_reset(seed=0)
-        vecenv.recv()
-        actions = actions[: vecenv.agents_per_batch]
-
-        def step() -> int:
-            vecenv.send(actions)
-            return len(vecenv.recv()[1])
-
-        yield step
-
-
-def contestants(workers: tuple[int, ...]) -> dict[str, Callable[..., Stepper]]:
-    """By name, in the order of the table."""
-    found: dict[str, Callable[..., Stepper]] = {
-        BOUND: bare,
-        SYNC: functools.partial(gymnasium_vector, SyncVectorEnv),
-        ASYNC: functools.partial(gymnasium_vector, AsyncVectorEnv),
-    }
-    if importlib.util.find_spec("stable_baselines3"):
-        found[DUMMY] = functools.partial(sb3, "DummyVecEnv")
-        found[SUBPROC] = functools.partial(sb3, "SubprocVecEnv")
-    found[SERIAL] = functools.partial(pufferlib_vector, backend="serial")
-    for n in workers:
-        found[ours(n)] = functools.partial(
-            pufferlib_vector, backend="multiprocessing", num_workers=n
-        )
-    for n in workers:
-        if n > 1:
-            found[ours(n, pool=True)] = functools.partial(
-                pufferlib_vector,
-                backend="multiprocessing",
-                num_workers=n,
-                batch_size=NUM_ENVS // 2,
-                zero_copy=False,
-            )
-    return found
-
-
-def steps_per_second(stepper: Stepper, seconds: float) -> float:
-    """Environment steps per second over about `seconds`, after a short warm-up."""
-    with stepper as step:
-        for _ in range(5):
-            step()
-        count, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
-            count += step()
-        return count / elapsed
-
 
 @dataclass
 class Results:
@@ -282,7 +96,7 @@ class Results:
         example.close()
         runs: dict[str, list[float]] = {}
         for _ in range(repeats):
-            for name, contestant in contestants(workers).items():
+            for name, contestant in contestants(workers, env).items():
                 speed = steps_per_second(contestant(creator, actions), seconds)
                 runs.setdefault(name, []).append(speed)
         self.speeds[env] = {name: statistics.median(values) for name, values in runs.items()}
@@ -353,6 +167,31 @@ def as_markdown(results: Results) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def draw(results: Results, path: Path) -> None:
+    """A bar per contestant and environment: how many times the fastest of the others."""
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 0.32 * sum(map(len, results.speeds.values()))))
+    position, labels = 0, []
+    for env, speeds in results.speeds.items():
+        fastest = max(v for n, v in speeds.items() if n != BOUND and not n.startswith("pufferlib"))
+        for name, speed in speeds.items():
+            own = name.startswith("pufferlib")
+            color = "tab:orange" if own else "tab:gray" if name == BOUND else "tab:blue"
+            axes.barh(position, speed / fastest, color=color)
+            axes.text(speed / fastest, position, f" {speed:,.0f}", va="center", fontsize=7)
+            labels.append((position, f"{env}  {name}"))
+            position += 1
+        position += 1
+    axes.set_yticks(*zip(*labels, strict=True), fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("times the fastest of the others (steps per second at the bars)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
 def as_json(results: Results) -> dict[str, Any]:
     return {
         "machine": {
@@ -363,7 +202,7 @@ def as_json(results: Results) -> dict[str, Any]:
         },
         "versions": {
             name: importlib.metadata.version(name)
-            for name in ("pufferlib", "gymnasium", "stable_baselines3", "nle")
+            for name in ("pufferlib", "gymnasium", "stable_baselines3", "envpool", "nle", "ale_py")
             if importlib.util.find_spec(name)
         },
         "num_envs": NUM_ENVS,
@@ -389,19 +228,26 @@ def main() -> None:
     parser.add_argument("--envs", nargs="+", choices=ENVS, default=list(ENVS))
     parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
     parser.add_argument("--markdown", type=Path, help="write the README's table to this file")
+    parser.add_argument("--plot", type=Path, help="draw the speeds (needs matplotlib)")
+    parser.add_argument("--grid", choices=["blog"], help="the founding blog's grid instead")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     args = parser.parse_args()
+    if args.grid:
+        grid.main(args.seconds, args.json)
+        return
     warnings.simplefilter("ignore")  # more workers than cores is the point
     console, results = Console(width=None if os.isatty(1) else 140), Results()
     for env in args.envs:
-        if env == "nethack" and not importlib.util.find_spec("nle"):
-            console.print("nle is not installed: nethack is left out (puffer install nethack)")
+        if extra := missing(env):
+            console.print(f"{env} is left out: pip install 'pufferlib[{extra}]' brings it")
             continue
         with console.status(f"measuring {env} …"):
             results.measure(env, tuple(args.workers), args.seconds, args.repeats)
     show(results, console)
     if args.markdown:
         args.markdown.write_text(as_markdown(results))
+    if args.plot:
+        draw(results, args.plot)
     if args.json:
         args.json.write_text(json.dumps(as_json(results), indent=2) + "\n")
 
