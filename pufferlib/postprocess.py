@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from pettingzoo.utils import BaseParallelWrapper
 from pettingzoo.utils.env import ParallelEnv
 
 
@@ -98,41 +99,25 @@ class EpisodeStats(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminal, truncation, info
 
 
-class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
+class MultiagentEpisodeStats(BaseParallelWrapper[Any, Any, Any]):
     """`EpisodeStats` for parallel PettingZoo environments: one summary per agent and life.
 
-    `infos` holds only the agents whose life ended with this step.
+    The infos are empty but those of the agents whose life ended with this step.
     """
 
     def __init__(self, env: ParallelEnv[Any, Any, Any]) -> None:
-        self.env = env
-        self.possible_agents = env.possible_agents
-        self.metadata = getattr(env, "metadata", {})
-        self.render_mode = getattr(env, "render_mode", None)
+        super().__init__(env)
         self._summaries: dict[Any, EpisodeSummary] = {}
         self._ended: set[Any] = set()  # lives that are over but still listed
-
-    @property
-    def agents(self) -> list[Any]:
-        """The agents alive now."""
-        return self.env.agents
-
-    def observation_space(self, agent: Any) -> gymnasium.spaces.Space[Any]:
-        """The space of `agent`'s observations."""
-        return self.env.observation_space(agent)
-
-    def action_space(self, agent: Any) -> gymnasium.spaces.Space[Any]:
-        """The space of `agent`'s actions."""
-        return self.env.action_space(agent)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Begin an episode."""
+        """Begin an episode; its infos are not a step's and are dropped."""
         self._summaries.clear()
         self._ended.clear()
-        observations, _ = self.env.reset(seed=seed, options=options)
-        return observations, {}
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations, {agent: {} for agent in infos}
 
     def step(
         self, actions: dict[Any, Any]
@@ -141,19 +126,13 @@ class MultiagentEpisodeStats(ParallelEnv[Any, Any, Any]):
         acting = [agent for agent in self.env.agents if agent not in self._ended]
         observations, rewards, terminals, truncations, infos = self.env.step(actions)
         alive = set(self.env.agents)
-        ended = {}
+        summaries: dict[Any, dict[str, Any]] = {agent: {} for agent in infos}
+        ended = set()
         for agent in acting:
             summary = self._summaries.setdefault(agent, EpisodeSummary())
             summary.add(rewards.get(agent, 0.0), infos.get(agent, {}))
             if terminals.get(agent) or truncations.get(agent) or agent not in alive:
-                ended[agent] = self._summaries.pop(agent).result()
-        self._ended = (self._ended | ended.keys()) & alive
-        return observations, rewards, terminals, truncations, ended
-
-    def render(self) -> Any:
-        """What the environment's own `render` gives."""
-        return self.env.render()
-
-    def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+                summaries[agent] = self._summaries.pop(agent).result()
+                ended.add(agent)
+        self._ended = (self._ended | ended) & alive
+        return observations, rewards, terminals, truncations, summaries

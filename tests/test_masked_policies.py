@@ -29,6 +29,16 @@ from pufferlib.pytorch import (
 from pufferlib.testing import check_env, check_vecenv
 from pufferlib.trainer.evaluate import evaluate_policy, greedy_actions
 
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Networks of a few neurons only lose time to a second thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 HALF = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
 
 
@@ -282,17 +292,19 @@ def test_absent_agents_bring_no_nan(tmp_path, recurrent):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("choices", "remember"), [(0, False), (2, False), (0, True), (2, True)])
-def test_learning_where_most_actions_are_illegal(tmp_path, choices, remember):
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("choices", "options", "allowed"), [(0, 12, 3), (2, 6, 2)])
+@pytest.mark.parametrize("remember", [False, True])
+def test_learning_where_most_actions_are_illegal(tmp_path, choices, options, allowed, remember):
     def creator():
-        return emulate(EpisodeStats(Picky(choices, options=12, allowed=3, remember=remember)))
+        return emulate(EpisodeStats(Picky(choices, options, allowed, remember=remember)))
 
     torch.manual_seed(0)
     vecenv = vector.make(creator, num_envs=32, seed=1)
     policy = Default(vecenv.driver_env, 64)
     if remember:
         policy = LSTMWrapper(vecenv.driver_env, policy, 64, 64)
-    config = small(total_timesteps=150_000, learning_rate=3e-3, batch_size=1024, minibatch_size=256)
+    config = small(total_timesteps=40_000, learning_rate=5e-3, batch_size=1024, minibatch_size=256)
     trainer = clean_pufferl.create(config, vecenv, policy, run_dir=tmp_path)
     while trainer.progress() < 1:
         update(trainer)
@@ -300,5 +312,5 @@ def test_learning_where_most_actions_are_illegal(tmp_path, choices, remember):
     learnt = evaluate_policy(vecenv, policy, 200, greedy=True, seed=5).mean
     clean_pufferl.close(trainer)
     print(f"mean of at most 8: random {random}, learnt {learnt}")
-    assert random < 3.2  # a third of the steps is right with one choice, a ninth with two
+    assert random < 3.2  # a third of 8 steps with one choice of three, a quarter with two of two
     assert learnt > 7.5

@@ -112,6 +112,12 @@ def test_statistics_travel():
 # -- many agents ---------------------------------------------------------------------------------
 
 
+def test_what_the_environment_has_is_still_there():
+    env = MultiagentEpisodeStats(pair_game())
+    assert env.clock == 0
+    assert env.unwrapped is env.env
+
+
 def play(env, steps):
     """The infos of each step, acting 0 for everybody."""
     return [env.step(dict.fromkeys(env.agents, 0))[-1] for _ in range(steps)]
@@ -120,11 +126,15 @@ def play(env, steps):
 def test_each_life_is_reported_when_it_ends():
     env = MultiagentEpisodeStats(Lives(COMINGS_AND_GOINGS))
     for _ in range(2):
-        assert env.reset()[1] == {}
+        assert env.reset()[1] == {"a": {}, "b": {}}
         infos = play(env, 4)
         # Rewards are the step's number: a lives 1 to 4, b 1 to 2, c appears at 3 and acts once.
-        assert infos[0] == infos[2] == {}
-        assert infos[1] == {"b": {"episode_return": 3.0, "episode_length": 2, "clock": 1.5}}
+        assert infos[0] == {"a": {}, "b": {}}
+        assert infos[2] == {"a": {}}
+        assert infos[1] == {
+            "a": {},
+            "b": {"episode_return": 3.0, "episode_length": 2, "clock": 1.5},
+        }
         assert infos[3] == {
             "a": {"episode_return": 10.0, "episode_length": 4, "clock": 2.5},
             "c": {"episode_return": 4.0, "episode_length": 1, "clock": 4.0},
@@ -137,7 +147,8 @@ def test_a_life_that_stays_listed_is_reported_once():
     )
     env.reset()
     infos = play(env, 3)
-    assert [list(info) for info in infos] == [["a"], [], ["b"]]
+    reported = [[agent for agent in info if info[agent]] for info in infos]
+    assert reported == [["a"], [], ["b"]]
     assert infos[2]["b"]["episode_return"] == 6.0
 
 
