@@ -22,6 +22,7 @@ from box import (  # noqa: F401  (fixtures)
     first_run,
     make_box,
     provisioned_image,
+    small_image,
 )
 from engine_tools import bake_stages, command, copy_checkout, engine_answers
 
