@@ -229,7 +229,7 @@ def test_flag_before_other_options(capsys):
         (["--train.no-seed"], "unknown option --train.no-seed"),
         (["--train.total-timesteps", "1.5"], "expected int, got '1.5'"),
         (["--train.compile", "maybe"], "maybe"),
-        (["--vec.backend", "ray"], "expected 'serial'/'multiprocessing', got 'ray'"),
+        (["--vec.backend", "rya"], "expected 'serial'/'multiprocessing'/'ray', got"),
         (["--train.gamma"], "Missing value"),
         (["--train.gamma", "2"], "expected 0 <= gamma <= 1, got 2"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file"),

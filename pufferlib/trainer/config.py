@@ -164,12 +164,12 @@ class ResolvedTrainConfig(TrainConfig):
 class VecConfig:
     """How environments run in parallel; the arguments of `pufferlib.vector.make`."""
 
-    backend: Literal["serial", "multiprocessing"] = "multiprocessing"
-    """'serial' runs every environment in this process, 'multiprocessing' in workers."""
+    backend: Literal["serial", "multiprocessing", "ray"] = "multiprocessing"
+    """'serial' runs all in this process, 'multiprocessing' in workers, 'ray' in Ray actors."""
     num_envs: int = 8
     """Number of environments."""
     num_workers: int | Literal["auto"] = "auto"
-    """Worker processes; 'auto' asks how many cores this process may use."""
+    """Worker processes; 'auto' asks how many cores this process (with 'ray': the cluster) has."""
     batch_size: int | Literal["auto"] = "auto"
     """Environments per batch handed to the policy; 'auto' is all of them."""
     zero_copy: bool = True

@@ -83,7 +83,7 @@ def test_integral_float_becomes_int_and_int_becomes_float():
         ({"train": {"seed": True}}, "train.seed: expected int, got True"),
         ({"train": {"anneal_lr": 1}}, "train.anneal_lr: expected bool, got 1"),
         ({"train": 3}, "train: expected a table of options, got 3"),
-        ({"vec": {"backend": "ray"}}, "expected 'serial'/'multiprocessing', got 'ray'"),
+        ({"vec": {"backend": "rya"}}, "expected 'serial'/'multiprocessing'/'ray', got 'rya'"),
         ({"vec": {"num_workers": "many"}}, "expected int or 'auto', got 'many'"),
         ({"env": {"size": 1}}, "unknown key 'env.size'; nothing can be set here"),
     ],
