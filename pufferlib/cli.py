@@ -20,8 +20,9 @@ COMMANDS = {
     "eval": ("pufferlib.commands.evaluate:evaluate", "measure or watch one: puffer eval ENV"),
     "autotune": (
         "pufferlib.commands.autotune:autotune",
-        "find the fastest way to run an environment here",
+        "find how it runs fastest here: puffer autotune ENV",
     ),
+    "profile": ("pufferlib.commands.profile:profile", "where training's time goes"),
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
     "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),
