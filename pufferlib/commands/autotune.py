@@ -45,8 +45,13 @@ OPTIONS: dict[str, Option] = {
 }
 SUMMARY = """Measure how to run an environment fastest here, with the policy that is trained.
 
-Of the vec options only num_envs is obeyed: the others are what is found out. The result is kept
-for: puffer train ENV --vec.auto True."""
+Of the vec options only num_envs counts; the others are what is found out.
+
+Train with the result: puffer train ENV --vec.auto True"""
+POOL_WARNING = (
+    "Which of the smaller batches come first depends on timing: equal seeds give different runs. "
+    "Leave them out with --no-pools."
+)
 
 
 def autotune(arguments: Sequence[str]) -> int:
@@ -59,6 +64,8 @@ def autotune(arguments: Sequence[str]) -> int:
     tuning = tune(config, **{name: options[name] for name in OPTIONS if name != "config"})
     path = tuned.save(config, tuning.make_kwargs, tuning.steps_per_second)
     tuning.show()
+    if "batch_size" in tuning.make_kwargs:
+        print(f"\n{POOL_WARNING}")
     train = tuned.command_of(config, defaults).replace("autotune", "train", 1)
     print(f"\nstored in {path}\ntrain with it: {train} --vec.auto True")
     return 0

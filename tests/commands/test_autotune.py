@@ -52,6 +52,7 @@ def test_the_result_is_shown_and_stored_and_training_takes_it(asked, cache, caps
     out = capsys.readouterr().out
     (path,) = cache.iterdir()
     assert f"stored in {path}\n" in out
+    assert command.POOL_WARNING in out
     assert out.endswith("train with it: puffer train squared --env.num-targets 2 --vec.auto True\n")
     (line,) = re.findall(r"^pufferlib\.vector\.make\(.*\)$", out, re.MULTILINE)
     with eval(line) as vecenv:
