@@ -12,7 +12,7 @@ from multiprocessing import connection
 from typing import Any
 
 from pufferlib.vector.backend import CLOSE_TIMEOUT
-from pufferlib.vector.processes import Processes
+from pufferlib.vector.processes import Processes, describe_exit
 from pufferlib.vector.shared import Command, Signals
 
 
@@ -87,18 +87,22 @@ class Ending:
             process.join(max(0.0, deadline - time.monotonic()))
 
     def _kill(self) -> list[str]:
-        """Kill those that still run, and say which they were."""
+        """Kill those that still run; what to say about them and those that died in a close."""
         late = [i for i, process in enumerate(self.processes) if process.is_alive()]
         for worker in late:
             self.processes[worker].kill()
-        for process in self.processes:
+        failures = [self._describe_late(worker) for worker in late]
+        for worker, process in enumerate(self.processes):
             process.join()
+            if worker in self._closing and worker not in late and process.exitcode != 0:
+                how = f"{self._closing[worker]}: {describe_exit(process.exitcode)}"
+                failures.append(f"{self.name(worker)} died in the close of environment {how}")
             process.close()
         for pipe in self.pipes:
             pipe.close()
         if self.memory is not None:
             os.close(self.memory)
-        return [self._describe_late(worker) for worker in late]
+        return failures
 
     def _describe_late(self, worker: int) -> str:
         index = self._closing.get(worker)

@@ -50,6 +50,8 @@ class Processes:
         self._job, self._signals = job, signals
         self.running: list[Any] = []
         self.pipes: list[connection.Connection] = []
+        # Why workers were killed on purpose.
+        self._reasons: dict[int, str] = {}
 
     def start_all(self) -> Description:
         """Start all and let them make their environments; the first one's description.
@@ -153,12 +155,20 @@ class Processes:
         alive: bool = self.running[worker].is_alive()
         return alive
 
+    def kill(self, worker: int, reason: str) -> None:
+        """End a worker; `reason` is then what is said of its death."""
+        self._reasons[worker] = reason
+        self.running[worker].kill()
+        self.running[worker].join()
+
     def death(self, worker: int, when: str) -> WorkerError:
         """What to say about a worker that has died."""
+        if worker in self._reasons:
+            return WorkerError(self._reasons.pop(worker))
         process = self.running[worker]
         process.join(1)
         who = self._job.sizes.name_worker(worker)
-        return WorkerError(f"{who} died {when}: {_describe_exit(process.exitcode)}")
+        return WorkerError(f"{who} died {when}: {describe_exit(process.exitcode)}")
 
     @contextlib.contextmanager
     def naming_the_dead(self, worker: int, when: str) -> Iterator[None]:
@@ -186,7 +196,8 @@ def _held_signals(context: BaseContext) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _describe_exit(code: int | None) -> str:
+def describe_exit(code: int | None) -> str:
+    """How a process ended, in words."""
     if code is None:
         return "its pipe closed"
     if code >= 0:

@@ -36,8 +36,6 @@ class Revival:
         # Of the last reset, by worker: its payload, and the seeds of the last that had any.
         self._payloads: dict[int, bytes] = {}
         self._seeds: dict[int, list[int | None]] = {}
-        # Why a worker was killed on purpose.
-        self._reasons: dict[int, str] = {}
 
     def note_reset(self, worker: int, payload: bytes) -> None:
         """Remember what `worker` is reset with."""
@@ -55,23 +53,15 @@ class Revival:
         size = self._job.sizes.envs_per_worker
         return self._block.restarts[worker * size : (worker + 1) * size]
 
-    def final_death(self, worker: int, at_work: str) -> WorkerError:
-        """The error for a worker that cannot be replaced."""
-        reason = self._reason(worker, at_work)
+    def final_error(self, dead: Sequence[int], at_work: Callable[[int], str]) -> WorkerError:
+        """What to raise for workers of which one cannot be replaced."""
+        reasons = [self._reason(worker, at_work) for worker in dead]
         if self._job.restart:
-            reason += f"\n{used_up(self._job.restart)}"
-        return WorkerError(reason)
+            reasons.append(used_up(self._job.restart))
+        return WorkerError("\n".join(reasons))
 
-    def _reason(self, worker: int, at_work: str) -> str:
-        known = self._reasons.pop(worker, None)
-        return known or str(self._processes.death(worker, f"while it was busy with {at_work}"))
-
-    def kill(self, workers: Sequence[int], describe: Callable[[int], str]) -> None:
-        """End workers that hang."""
-        for worker in workers:
-            self._reasons[worker] = describe(worker)
-            self._processes.running[worker].kill()
-            self._processes.running[worker].join()
+    def _reason(self, worker: int, at_work: Callable[[int], str]) -> str:
+        return str(self._processes.death(worker, f"while it was busy with {at_work(worker)}"))
 
     def revive(self, dead: Sequence[int], at_work: Callable[[int], str], command: int) -> None:
         """Replace those of a team that died; the others have finished their `command`.
@@ -79,7 +69,7 @@ class Revival:
         Raises:
             WorkerError: an environment's constructor raised, or a new process died.
         """
-        reasons = [self._reason(worker, at_work(worker)) for worker in dead]
+        reasons = [self._reason(worker, at_work) for worker in dead]
         # As if the others had taken theirs: the last new one is the last of its team.
         _set(self._signals[dead[0]].others, len(dead) - 1)
         for worker, reason in zip(dead, reasons, strict=True):

@@ -170,11 +170,23 @@ class Signals:
 
     @classmethod
     def create(cls, context: BaseContext, num_workers: int, team_size: int) -> list[Signals]:
-        """Those of `num_workers` workers, in teams of `team_size` neighbours."""
-        ready = context.Semaphore(0)
-        others = [context.Semaphore(team_size - 1) for _ in range(num_workers // team_size)]
+        """Those of `num_workers` workers, in teams of `team_size` neighbours.
+
+        Raises:
+            APIUsageError: the system has no room for them.
+        """
+        try:
+            ready = context.Semaphore(0)
+            others = [context.Semaphore(team_size - 1) for _ in range(num_workers // team_size)]
+            go = [context.Semaphore(0) for _ in range(num_workers)]
+        except OSError as error:
+            raise APIUsageError(
+                f"{num_workers} workers need two semaphores each, which lie in /dev/shm, and one "
+                f"could not be made ({error.strerror}); make room there (docker run "
+                "--shm-size=64m), or use fewer workers"
+            ) from error
         return [
-            cls(context.Semaphore(0), ready, others[worker // team_size], team_size)
+            cls(go[worker], ready, others[worker // team_size], team_size)
             for worker in range(num_workers)
         ]
 

@@ -216,7 +216,7 @@ class Workers:
             self._check_teams()
 
     def _check_teams(self) -> bool:
-        """Raise for a worker that died, failed or hangs, without waiting for the rest of its team.
+        """See to workers that died, failed or hang, without waiting for the rest of their team.
 
         Returns:
             Whether a team has finished: one whose last worker was killed has no token for it.
@@ -225,29 +225,21 @@ class Workers:
             for worker in team.workers:
                 if self._statuses[worker] == Status.FAILED:
                     self._infos(worker)  # raises what it reports
-            self._check_hanging(team)
+            self._kill_hanging(team)
             dead = [worker for worker in team.workers if not self._processes.is_alive(worker)]
             # In this order: the last worker of a team may finish it and then be killed.
             if dead and not self._finished[team.index]:
                 self._bury(team, dead)
         return any(self._finished[index] for index in self._busy)
 
-    def _check_hanging(self, team: Team) -> None:
+    def _kill_hanging(self, team: Team) -> None:
         if self._timeout is None or time.monotonic() < team.deadline:
             return
-        late = [worker for worker in team.workers if self._statuses[worker] == Status.BUSY]
-        if not late or self._finished[team.index]:
-            return
-        if all(self._revival.is_possible(worker) for worker in late):
-            self._revival.kill(late, self._hanging)
-            return
-        raise WorkerError("\n".join(map(self._hanging, late)))
-
-    def _hanging(self, worker: int) -> str:
-        return (
-            f"{self.sizes.name_worker(worker)} was still busy with {self._at_work(worker)} after "
-            f"timeout={self._timeout:g} s"
-        )
+        for worker in team.workers:
+            if self._statuses[worker] == Status.BUSY and self._processes.is_alive(worker):
+                who, at_work = self.sizes.name_worker(worker), self._at_work(worker)
+                reason = f"{who} was still busy with {at_work} after timeout={self._timeout:g} s"
+                self._processes.kill(worker, reason)
 
     def _at_work(self, worker: int) -> str:
         first = worker * self.sizes.envs_per_worker
@@ -255,9 +247,8 @@ class Workers:
 
     def _bury(self, team: Team, dead: list[int]) -> None:
         """Replace `dead` workers of a busy team, once the others have finished, or raise."""
-        for worker in dead:
-            if not self._revival.is_possible(worker):
-                raise self._revival.final_death(worker, self._at_work(worker))
+        if not all(map(self._revival.is_possible, dead)):
+            raise self._revival.final_error(dead, self._at_work)
         others = [worker for worker in team.workers if worker not in dead]
         if any(self._statuses[worker] == Status.BUSY for worker in others):
             return

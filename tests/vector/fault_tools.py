@@ -123,7 +123,7 @@ class Leftovers:
         multiprocessing.active_children()
         left = []
         for process in psutil.Process().children(recursive=True):
-            if process.pid in self.known:
+            if process.pid in self.known or process.pid == forkserver._forkserver._forkserver_pid:
                 continue
             with contextlib.suppress(psutil.NoSuchProcess):
                 if process.status() != psutil.STATUS_ZOMBIE:

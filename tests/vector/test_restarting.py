@@ -1,6 +1,7 @@
 """Environments that fail and are made anew in place: rows, infos, limits, on every backend."""
 
 import functools
+import multiprocessing
 import os
 import signal
 import warnings
@@ -247,7 +248,10 @@ def test_a_dead_worker_is_replaced_and_its_environments_are_lost(backend):
 
 @leaves_nothing
 @pytest.mark.filterwarnings(ANEW)
-@pytest.mark.parametrize("backend", ["sync", "sync4", "pool", "gather"])
+@pytest.mark.parametrize(
+    "backend",
+    ["sync", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sync4", "pool", "gather"))],
+)
 def test_a_worker_that_dies_in_a_reset_is_replaced(backend):
     with (
         toys.make(flaky(how="kill", where="reset"), backend, restart=1) as vecenv,
@@ -278,7 +282,8 @@ def test_a_worker_that_dies_in_a_reset_is_replaced(backend):
 def test_a_worker_killed_between_commands_is_replaced_under_every_start_method(context):
     with parallel(toys.make_draw, context=context, restart=1) as vecenv:
         vecenv.reset(seed=1)
-        os.kill(workers()[0], signal.SIGKILL)
+        (first,) = (w for w in multiprocessing.active_children() if w.name.endswith("worker-0"))
+        os.kill(first.pid, signal.SIGKILL)
         observations, _, _, truncations, infos = vecenv.step(ZEROS)
         assert truncations.tolist() == [True, True, False, False]
         assert sorted(i for info in infos for i in info["restarted"]) == [0, 1]

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import threading
 import time
 from types import SimpleNamespace
 
@@ -35,6 +36,18 @@ def test_workers_sleep_while_nobody_asks():
         for process, start in zip(processes, before, strict=True):
             end = process.cpu_times()
             assert end.user + end.system - start.user - start.system < 0.1
+
+
+def test_a_team_whose_last_worker_died_before_it_could_wake_the_driver_has_finished():
+    """A result that is there, with no token to tell of it."""
+    with parallel(toys.make_draw) as vecenv:
+        vecenv.reset()
+        (team,) = vecenv._workers.teams
+        vecenv._workers.deliver_again(team)
+        vecenv._workers._finished[team.index] = False
+        threading.Timer(0.05, vecenv._workers._finished.__setitem__, (team.index, 1)).start()
+        with toys.time_limit(5):
+            assert vecenv._workers.wait(1) == [team]
 
 
 def test_memory_on_systems_without_memfd(monkeypatch):

@@ -37,7 +37,6 @@ BACKENDS = {
 # What most tests run over; the differences of the rest are tested where they matter.
 USUAL = [name for name in BACKENDS if name != "sync4"]
 
-
 # The same on Ray, which not everybody has installed and which takes long.
 RAY = {
     "ray": {"backend": "ray", "num_workers": 2},
@@ -200,9 +199,22 @@ class NativeSameStep(Native):
         return []
 
 
-# When an environment of this process, or of one forked from it, last failed on purpose: seconds of
-# the monotonic clock, which all processes share.
-FAILED_AT = np.frombuffer(mmap.mmap(-1, 8), np.float64)
+def shared_page():
+    """Memory that this process shares with its workers, however they start."""
+    if not hasattr(os, "memfd_create"):
+        return mmap.mmap(-1, mmap.PAGESIZE)
+    is_worker = getattr(multiprocessing.current_process(), "_inheriting", False)
+    if not is_worker:
+        fd = os.memfd_create("toys", 0)
+        os.ftruncate(fd, mmap.PAGESIZE)
+        os.environ["VECTOR_TOYS_PAGE"] = f"/proc/{os.getpid()}/fd/{fd}"
+    with Path(os.environ["VECTOR_TOYS_PAGE"]).open("r+b") as file:
+        return mmap.mmap(file.fileno(), mmap.PAGESIZE)
+
+
+# When an environment of this process or of its workers last failed on purpose: seconds of the
+# monotonic clock, which all processes share.
+FAILED_AT = np.frombuffer(shared_page(), np.float64, count=1)
 
 
 class Faulty(Draw):
