@@ -99,7 +99,8 @@ class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
             self._rng = np.random.default_rng(seed)
         core, display = self._rng.integers(2**63, size=2).tolist()
         self._set_seeds(core, display, False)
-        observation, _ = self.env.reset(seed=seed, options=options)
+        # NLE looks for a kit of items in any options, empty ones too.
+        observation, _ = self.env.reset(seed=seed, options=options or None)
         self._steps = self._score = self._depth = self._turns = 0
         return self._visible(observation), {}
 
