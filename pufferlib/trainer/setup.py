@@ -13,7 +13,7 @@ import torch
 
 from pufferlib import environments, vector
 from pufferlib.exceptions import CheckpointError
-from pufferlib.models import LSTMWrapper
+from pufferlib.models import LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.checkpoint import load_policy
 from pufferlib.trainer.config import (
     PACKAGED_CONFIGS,
@@ -119,7 +119,8 @@ def make_policy(config: Config, driver_env: Any) -> torch.nn.Module:
     torch.manual_seed(config.train.seed)
     policy = module.Policy(driver_env, **_fields(config.policy))
     if config.use_rnn:
-        policy = _recurrent(module)(driver_env, policy, **_fields(config.rnn))
+        wrap = _recurrent(module) if config.rnn_kind == "lstm" else _minimal_gru
+        policy = wrap(driver_env, policy, **_fields(config.rnn))
     return policy
 
 
@@ -176,6 +177,14 @@ def _default_config(env_name: str) -> Config:
         rnn=options_of(_recurrent(module)),
     )
     return kind(env_name=env_name)
+
+
+def _minimal_gru(
+    driver_env: Any, policy: Any, num_layers: int = 1, **sizes: int
+) -> MinGRUWrapper:
+    """minGRU with the options of an environment's recurrent wrapper: of the policy's width."""
+    width = {"input_size": policy.hidden_size, "hidden_size": policy.hidden_size}
+    return MinGRUWrapper(driver_env, policy, **(width | sizes), num_layers=num_layers)
 
 
 def _recurrent(module: Any) -> type:

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 
 from pufferlib.exceptions import ConfigError
+from pufferlib.models import LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.config import (
     Config,
     TrainConfig,
@@ -17,7 +18,13 @@ from pufferlib.trainer.config import (
     read_toml,
 )
 from pufferlib.trainer.options import describe, parse
-from pufferlib.trainer.setup import canonical_name, config_from_dict, load_config
+from pufferlib.trainer.setup import (
+    canonical_name,
+    config_from_dict,
+    load_config,
+    make_policy,
+    make_vecenv,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,3 +205,14 @@ def test_unreadable_files_are_named(tmp_path):
     broken.write_text("[train")
     with pytest.raises(ConfigError, match="broken.toml is not valid TOML"):
         read_toml(broken)
+
+
+@pytest.mark.parametrize(("kind", "wrapper"), [("lstm", LSTMWrapper), ("mingru", MinGRUWrapper)])
+def test_the_kind_of_memory(kind, wrapper):
+    changes = {"use_rnn": True, "rnn_kind": kind, "rnn": {"num_layers": 2}}
+    config = load_config("squared", overrides=changes)
+    with make_vecenv(config, backend="serial", num_envs=1) as vecenv:
+        policy = make_policy(config, vecenv.driver_env)
+    assert isinstance(policy, wrapper)
+    assert policy.num_layers == 2
+    assert policy.hidden_size == policy.policy.hidden_size

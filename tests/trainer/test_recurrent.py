@@ -7,7 +7,7 @@ from gymnasium.spaces import Box
 from torch import nn
 
 from pufferlib import clean_pufferl
-from pufferlib.models import Default, LSTMWrapper
+from pufferlib.models import Default, LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.learn import ppo_loss
 
@@ -47,12 +47,16 @@ def rollout(scripted, tmp_path, policy_of, lives, **config):
     return trainer
 
 
-def lstm(env):
-    policy = LSTMWrapper(env, Default(env, 16), 16, 16)
+def lstm(env, wrapper=LSTMWrapper):
+    policy = wrapper(env, Default(env, 16), 16, 16)
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return policy
+
+
+def mingru(env):
+    return lstm(env, MinGRUWrapper)
 
 
 def test_the_state_before_the_first_row_of_an_episode_is_zero(scripted, tmp_path):
@@ -72,7 +76,7 @@ def test_the_state_before_the_first_row_of_an_episode_is_zero(scripted, tmp_path
     assert [bool(starts[0]) for starts, _ in acting] == [time % 4 == 0 for time in range(25)]
 
 
-@pytest.mark.parametrize("policy_of", [lstm, lambda env: Default(env, 16)])
+@pytest.mark.parametrize("policy_of", [lstm, mingru, lambda env: Default(env, 16)])
 @pytest.mark.parametrize("lives", [[EPISODES_OF_THREE, EPISODES_THAT_DIE], ["f" + "n" * 24] * 2])
 def test_the_ratio_is_one_before_the_first_update(scripted, tmp_path, policy_of, lives):
     trainer = rollout(scripted, tmp_path, policy_of, lives)
