@@ -1,5 +1,7 @@
 """Features of emulation that can be switched off, and hooks into it."""
 
+import copy
+
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Text, Tuple
@@ -10,6 +12,7 @@ from toys import COMINGS_AND_GOINGS, Echo, Lives, Scripted, emulate, pair_game, 
 import pufferlib.vector
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv, Postprocessor
 from pufferlib.exceptions import APIUsageError, SpaceError, WorkerError
+from pufferlib.wrappers import PadAgentSpaces, PettingZooTruncatedWrapper, TeamEnv
 
 F32 = Box(-1, 1, (2,), np.float32)
 MIXTURE = Dict(a=F32, b=Discrete(100))
@@ -42,6 +45,20 @@ def test_actions_stay_as_they_are():
     env.step(action)
     assert env.env.received == [action]
     assert env.env.received[0] is action
+
+
+def test_unflattened_environments_are_copied_in_mid_episode():
+    env = emulate(
+        Scripted(MIXTURE, [SAMPLE], BOTH, length=2),
+        flatten_observations=False,
+        flatten_actions=False,
+    )
+    env.reset()
+    env.step((1, np.float32([0, 1])))
+    twin = copy.deepcopy(env)
+    observation, *rest = twin.step((2, np.float32([0, 0])))
+    assert (observation["b"], rest) == (3, [1.0, True, False, {}])
+    assert [len(one.env.received) for one in (env, twin)] == [1, 2]
 
 
 def test_spaces_of_no_fixed_size_pass_unflattened():
@@ -297,6 +314,36 @@ def test_maps_and_tasks_reach_the_environment(backend, features):
         assert vecenv.call("set_task", "run", level=3, indices=[1]) == [1]
         assert vecenv.get_attr("task") == ["walk", "run 3"]
         assert vecenv.get_attr("maps") == [("plain", "hills")] * 2
+
+
+class TaskLives(Lives):
+    task = "walk"
+
+    def reset(self, seed=None, options=None):
+        self.asked = options
+        return super().reset(seed=seed, options=options)
+
+    def report(self):
+        return self.task, self.unheard_of, self.asked
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("wrap", "features"),
+    [
+        (PettingZooTruncatedWrapper, {}),
+        (PadAgentSpaces, {"postprocessor": Postprocessor}),
+        (lambda env: TeamEnv(env, {"all": "ab"}), {}),
+        (lambda env: env, {"postprocessor": Postprocessor, "teams": {"all": "ab"}}),
+    ],
+)
+def test_attributes_and_options_pass_every_wrapper(backend, wrap, features):
+    creator = lambda: emulate(wrap(TaskLives(pair_game().script, "ab")), **features)  # noqa: E731
+    with pufferlib.vector.make(creator, num_envs=2, backend=backend) as vecenv:
+        vecenv.reset(options={"level": 3})
+        vecenv.set_attr("task", "run")
+        vecenv.set_attr("unheard_of", 5)
+        assert vecenv.call("report") == [("run", 5, {"level": 3})] * 2
 
 
 @pytest.mark.parametrize("features", [{}, {"postprocessor": Postprocessor}])

@@ -234,7 +234,7 @@ class EnvGroup:
     def set_attr(self, i: int, name: str, value: Any) -> None:
         """Set it on the outermost layer that has it, else on the innermost."""
         layers = list(snapshot.layers(self.envs[i]))
-        owner = next((layer for layer in layers if hasattr(layer, name)), layers[-1])
+        owner = next((layer for layer in layers if _has_itself(layer, name)), layers[-1])
         setattr(owner, name, value)
 
     def call(self, i: int, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -269,3 +269,8 @@ class EnvGroup:
                 failures.append(self._failure("close", i, error))
         if failures:
             raise WorkerError("\n".join(str(failure) for failure in failures))
+
+
+def _has_itself(layer: Any, name: str) -> bool:
+    """Whether `layer` has the attribute without forwarding to what it wraps, as PettingZoo does."""
+    return hasattr(type(layer), name) or name in getattr(layer, "__dict__", {})
