@@ -1,7 +1,10 @@
 """The documentation's code runs, and its pages are in the navigation."""
 
+import math
 import re
 from pathlib import Path
+
+import torch
 
 PAGES = Path(__file__).parents[1] / "docs" / "pages"
 
@@ -29,6 +32,23 @@ def test_the_examples_of_emulation_run(requires):
     teams = examples["make_teams"]()
     assert teams.possible_agents == ["red", "blue"]
     assert teams.reset(seed=1)[0]["red"].shape == (36,)
+
+
+def test_the_policy_of_the_masks_page_opens_no_closed_door():
+    examples = run("masks.md")
+    closed = [True, False, False, True, False]
+    assert (examples["logits"][0] == -math.inf).tolist() == closed
+    row = torch.from_numpy(examples["env"].reset(seed=0)[0][None])
+    assert (examples["policy"](row)[0][0] == -math.inf).tolist() == closed
+
+
+def test_the_examples_of_wrappers_run(requires):
+    requires("mpe2")
+    env = run("wrappers.md")["env"]
+    observations, _ = env.reset(seed=0)
+    assert {agent: row.shape for agent, row in observations.items()} == dict.fromkeys(
+        ("agent_0", "agent_1", "agent_2"), (4, 18)
+    )
 
 
 def test_every_page_is_in_the_navigation():
