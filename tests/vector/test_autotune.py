@@ -15,10 +15,10 @@ from rich.console import Console
 
 from pufferlib import vector
 from pufferlib.exceptions import APIUsageError
-from pufferlib.vector.autotune import Search, memory_of
 from pufferlib.vector.tuning.profile import Moments, Profile
 from pufferlib.vector.tuning.rates import MAX_SLICES, T95, Measurement, Slice, measure
 from pufferlib.vector.tuning.result import Tuning, describe, table
+from pufferlib.vector.tuning.search import Search, memory_of
 from pufferlib.vector.tuning.settings import Limits, Setting
 
 PROFILE = Profile(

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import sys
 import time
 
 import gymnasium
@@ -15,8 +14,8 @@ import pufferlib
 from pufferlib import vector
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.exceptions import APIUsageError, SpaceError, WorkerError
-from pufferlib.vector.autotune import creator_text
 from pufferlib.vector.tuning.bench import Bench
+from pufferlib.vector.tuning.result import creator_text
 from pufferlib.vector.tuning.settings import Setting
 
 
@@ -164,6 +163,13 @@ def test_a_failure_in_the_profile_is_named(fail, message, nothing_left):
         bench(fail=fail).profile(0.01)
 
 
+def run_twice(real, setting):
+    """The first run may end with the rows of the reset."""
+    with real.open(setting) as trial:
+        trial(0.01)
+        trial(0.01)
+
+
 @pytest.mark.parametrize("setting", [serial(2), workers(2, 2)], ids=str)
 @pytest.mark.parametrize(
     ("fail", "message"),
@@ -174,12 +180,8 @@ def test_a_failure_in_the_profile_is_named(fail, message, nothing_left):
     ],
 )
 def test_a_failure_in_a_trial_names_the_setting(setting, fail, message, nothing_left):
-    with (
-        pytest.raises(WorkerError, match=f"^{setting}: .*{message}"),
-        bench(fail=fail).open(setting) as trial,
-    ):
-        trial(0.01)
-        trial(0.01)  # the first may end with the rows of the reset
+    with pytest.raises(WorkerError, match=f"^{setting}: .*{message}"):
+        run_twice(bench(fail=fail), setting)
 
 
 def test_actions_that_do_not_fit_are_the_policys_fault(nothing_left):
@@ -227,8 +229,7 @@ def test_the_line_names_the_creator_and_its_arguments(creator, args, kwargs, tex
 
 @pytest.mark.slow
 def test_two_workers_are_recommended_where_they_are_faster(monkeypatch, capsys, nothing_left):
-    module = sys.modules["pufferlib.vector.autotune"]  # the package's attribute is the function
-    monkeypatch.setattr(module, "available_cores", lambda: 2)
+    monkeypatch.setattr("pufferlib.vector.tuning.search.available_cores", lambda: 2)
     result = vector.autotune(make_waits, (0.005,), seconds=10, num_envs=4, pools=False)
     rates = {found.setting: found.rate for found in result.measurements}
     assert set(rates) == {workers(2, 4), serial(4)}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
 
 from pufferlib.vector.tuning.settings import Setting
 
@@ -54,7 +55,7 @@ class Measurement:
         """Half the width of the 95 % interval of the rate, from how the slices differ."""
         if len(self.slices) < 2:
             return math.inf
-        deviation = statistics.stdev(s.rows / s.seconds for s in self.slices)
+        deviation = float(np.std([s.rows / s.seconds for s in self.slices], ddof=1))
         quantile = T95[min(len(self.slices) - 2, len(T95) - 1)]
         return quantile * deviation / math.sqrt(len(self.slices))
 

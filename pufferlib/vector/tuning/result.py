@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,25 @@ def _row(found: Measurement, is_best: bool) -> tuple[str, ...]:
         f"{found.policy_share:.0%}",
         ", ".join(notes),
     )
+
+
+def creator_text(creator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The environment's arguments of `make` as Python, with names where values have no literal."""
+    name = getattr(creator, "__name__", "")
+    local = getattr(creator, "__qualname__", "").rpartition("<locals>.")[2]
+    parts = [name if name == local and name.isidentifier() else "env_creator"]
+    for argument, value in (("env_args", args), ("env_kwargs", kwargs)):
+        if value:
+            parts.append(f"{argument}={_literal(value, argument)}")
+    return ", ".join(parts)
+
+
+def _literal(value: Any, name: str) -> str:
+    try:
+        is_literal = ast.literal_eval(repr(value)) == value
+    except (ValueError, SyntaxError):
+        is_literal = False
+    return repr(value) if is_literal else name
 
 
 def _seconds(value: float) -> str:
