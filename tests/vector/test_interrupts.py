@@ -85,6 +85,7 @@ class Script:
         pytest.param("spawn", True, marks=pytest.mark.slow),
         pytest.param("spawn", False, marks=pytest.mark.slow),
         pytest.param("forkserver", True, marks=pytest.mark.slow),
+        pytest.param("forkserver", False, marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c(context, to_group, tmp_path):
@@ -122,6 +123,7 @@ def test_ctrl_c_while_workers_start(context, tmp_path):
         pytest.param(signal.SIGKILL, "spawn", marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, "spawn", marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, "forkserver", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, "forkserver", marks=pytest.mark.slow),
     ],
 )
 def test_workers_leave_when_the_driver_is_killed(number, context, tmp_path):
