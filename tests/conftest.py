@@ -7,6 +7,10 @@ import signal
 import hypothesis
 import pytest
 
+# Before torch is imported, and for all programs that tests start: networks of a few neurons only
+# lose time to a second thread, by far where another process of tests has the other core.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # No deadline: a busy machine is no failure. In CI the same examples every time.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=60)
 hypothesis.settings.register_profile(
@@ -17,6 +21,15 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 # A shell that runs this in the background ignores Ctrl-C for it and for all that it starts, but the
 # tests interrupt themselves and their programs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which images do not have
+def pytest_xdist_make_scheduler(config, log):
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from platform_groups import make_scheduler
+
+    return make_scheduler(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,18 @@
 """The real container engine, and one build of the shipped images for the whole session.
 
-Nothing here starts an engine: `tests/platform/engine.sh up` does.
+Nothing here starts an engine: `tests/platform/engine.sh up` does. With `-n 2 --dist loadgroup`
+the tests of servers run beside those of images; neither use anything that the others change.
 """
 
+import fcntl
+import json
 import os
 import resource
 import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -24,7 +28,8 @@ from box import (  # noqa: F401  (fixtures)
     provisioned_image,
     small_image,
 )
-from engine_tools import bake_stages, command, copy_checkout, engine_answers
+from engine_tools import Build, bake_stages, command, copy_checkout, engine_answers
+from platform_groups import group_of
 
 
 def needs_images(item):
@@ -39,16 +44,32 @@ def pytest_collection_modifyitems(items):
     ordered = sorted((items[place] for place in places), key=needs_images)
     for place, item in zip(places, ordered, strict=True):
         items[place] = item
+        assert ("box_image" in item.fixturenames) == (group_of(item.path.stem) != "images"), (
+            f"{item.path}: give it its group in tests/platform_groups.py"
+        )
+
+
+def build_once(checkout, shared):
+    """Build, or take what another process of this session has built."""
+    result = shared / "build.json"
+    with (shared / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not result.exists():
+            result.write_text(json.dumps(asdict(bake_stages(checkout))))
+    return Build(**json.loads(result.read_text()))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def building(request, checkout):
+def building(request, checkout, tmp_path_factory):
     """The build of the three images, begun with the first test here if any of them needs it."""
     if not engine_answers() or not any(map(needs_images, request.session.items)):
         yield None
         return
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(bake_stages, checkout)
+        yield pool.submit(build_once, checkout, shared)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
@@ -112,15 +111,6 @@ def small_config(**changes):
         "total_timesteps": 10_000,
     }
     return TrainConfig(**(defaults | changes))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Networks of a few neurons only lose time to a second thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -133,7 +133,15 @@ class TorchRandom(toys.Draw):
         return np.array([torch.rand(()).item(), torch.get_num_threads(), 0], np.float32)
 
 
-def test_torch_is_seeded_and_single_threaded_where_the_environment_loads_it():
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_torch_is_seeded_and_single_threaded_where_the_environment_loads_it(two_threads):
     with toys.make(lambda: toys.make_emulated(TorchRandom), "sync4") as vecenv:
         rows = first_rows(vecenv)
         assert len({row[0] for row in rows}) == 4
