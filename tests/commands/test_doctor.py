@@ -11,6 +11,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from pufferlib import __version__, lock, native
 from pufferlib.cli import main
@@ -259,12 +260,6 @@ class TestProbes:
         assert found == Torch(None, error="ImportError: libcudart.so.13: cannot open")
         assert machine.installed_torch("import os; os.abort()") == Torch(None, error="it crashed")
 
-    def test_this_torch(self):
-        import torch
-
-        found = machine.installed_torch()
-        assert (found.version, found.cuda) == (torch.__version__, torch.version.cuda)
-
     def test_shm(self, tmp_path, monkeypatch):
         monkeypatch.setattr(
             os, "statvfs", lambda path: SimpleNamespace(f_frsize=4096, f_blocks=16384)
@@ -438,6 +433,7 @@ def test_this_machine_for_real(tmp_path):
     stack = content["stack"]
     assert stack["lock"] == lock.lock_hash(lock.find_root())
     assert stack["packages"]["numpy"]
+    assert (stack["torch"], stack["torch's CUDA"]) == (torch.__version__, torch.version.cuda)
     path = tmp_path / "here.json"
     path.write_text(result.stdout)
     assert main(["doctor", "--compare", str(path), str(path)]) == 0

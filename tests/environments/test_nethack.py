@@ -316,19 +316,19 @@ def test_the_far_map_has_the_heros_block_in_the_middle(x, y):
 
 
 def test_the_policy_learns_from_real_observations(real_rows):
-    env, rows = real_rows
+    env, rows = real_rows[0], real_rows[1][:23]
     torch.manual_seed(0)
     policy = nethack.Policy(env)
     logits, value = policy(rows)
-    assert (logits.shape, value.shape) == ((64, 23), (64, 1))
+    assert (logits.shape, value.shape) == ((23, 23), (23, 1))
     assert torch.isfinite(logits).all()
-    loss = torch.nn.functional.cross_entropy(logits, torch.arange(64) % 23) + value.pow(2).mean()
+    loss = torch.nn.functional.cross_entropy(logits, torch.arange(23)) + value.pow(2).mean()
     loss.backward()
     silent = [name for name, weight in policy.named_parameters() if not weight.grad.abs().sum() > 0]
     assert silent == []
     torch.optim.SGD(policy.parameters(), lr=1e-4).step()
     logits, value = policy(rows)
-    after = torch.nn.functional.cross_entropy(logits, torch.arange(64) % 23) + value.pow(2).mean()
+    after = torch.nn.functional.cross_entropy(logits, torch.arange(23)) + value.pow(2).mean()
     assert after < loss
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
@@ -123,7 +123,6 @@ def any_arguments(draw):
 
 
 @pytest.mark.skipif(not native.available, reason="needs the compiled core")
-@settings(max_examples=200, deadline=None)
 @given(any_arguments())
 def test_native_and_numpy_agree_bit_for_bit(arguments):
     compiled = np.full(arguments["rewards"].shape, np.nan, np.float32)
