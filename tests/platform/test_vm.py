@@ -11,9 +11,9 @@ import random
 import pytest
 from engine_tools import command
 from login_tools import Client
-from vm import TANK, TANK_FILE, build_images, make_machine
+from vm import TANK, TANK_FILE, build_images, running
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(3600)]
 
 # Every file of the configuration and every package, in one number.
 STATE = "find /etc /usr/local /var/lib/dpkg -xdev -type f -printf '%p %T@ %s\\n' | sort | sha256sum"
@@ -27,12 +27,11 @@ STEPS = [
 def vm(box_image, box_checkout):
     """A bare machine; the driver's stand-in is refused by the kernel until the next boot."""
     build_images(box_checkout)
-    machine = make_machine(box_checkout)
-    machine.configure(GPU="yes", TAILSCALE="yes", TANK_IMAGE=TANK)
-    machine.put("/etc/tank/tailscale.key", "tskey-auth-good-1\n", mode="0600")
-    machine.run("touch", "/run/no-gpu")
-    yield machine
-    machine.remove()
+    with running(box_checkout) as machine:
+        machine.configure(GPU="yes", TAILSCALE="yes", TANK_IMAGE=TANK)
+        machine.put("/etc/tank/tailscale.key", "tskey-auth-good-1\n", mode="0600")
+        machine.run("touch", "/run/no-gpu")
+        yield machine
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def test_it_is_a_machine_of_its_own(vm):
 
 
 def test_the_first_run_ends_at_the_reboot_that_the_driver_needs(vm):
-    done = vm.provision(check=False, timeout=1500)
+    done = vm.provision(check=False, timeout=3000)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "reboot needed: the NVIDIA driver: the module 580.95.05 is not loaded" in done.stdout
     assert "40-docker" not in done.stdout
@@ -64,7 +63,7 @@ def test_the_first_run_ends_at_the_reboot_that_the_driver_needs(vm):
 
 def test_the_next_run_goes_on_after_it(vm):
     vm.reboot()
-    done = vm.provision(timeout=1500)
+    done = vm.provision(timeout=3000)
     ends = [
         line for line in done.stdout.splitlines() if line.endswith((": done", ": nothing to do"))
     ]

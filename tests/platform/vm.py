@@ -4,6 +4,7 @@ Nothing of the hardware is needed for it: qemu computes what the processors woul
 eight times slower than they are. Nothing is left of it but layers in the engine's cache.
 """
 
+import contextlib
 import platform
 import shlex
 import shutil
@@ -21,7 +22,7 @@ IMAGE = "puffertank-test/vm:bare"
 TANK = "puffertank-test/tank:small"
 TANK_FILE = "/srv/tank.tar"
 FILES = ROOT / "tests/platform/vm"
-BOOT_SECONDS = 400  # a minute on an idle machine
+BOOT_SECONDS = 900  # a minute on an idle machine
 
 
 @dataclass
@@ -29,15 +30,13 @@ class VirtualMachine(Server):
     """One emulated server, which `root` reaches over ssh; users reach it at the same port."""
 
     root: Client
-    process: subprocess.Popen
-    directory: Path
 
-    def run(self, *argv, check=True, text=None, timeout=600):
+    def run(self, *argv, check=True, text=None, timeout=1800):
         """Run a program as root; `text` is its standard input."""
         options = {} if text is None else {"stdin": None, "input": text}
         line = shlex.join(map(str, argv))
-        # A machine that was switched off says nothing more.
-        options["flags"] = ["-o", "ServerAliveInterval=15"]
+        # It is slow to answer; a machine that was switched off says nothing more.
+        options["flags"] = ["-o", "ConnectTimeout=120", "-o", "ServerAliveInterval=60"]
         return self.root.ssh(line, check=check, timeout=timeout, **options)
 
     def wait(self):
@@ -58,20 +57,15 @@ class VirtualMachine(Server):
         wait_for(lambda: self.boot() not in ("", before), "another boot", BOOT_SECONDS)
         self.wait()
 
-    def remove(self):
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.directory)
-
 
 def build_images(checkout):
     """The machine's files, and a small tank for it to load."""
     lock_hash = command("python3", "pufferlib/lock.py", cwd=checkout).stdout.strip()
     command("docker", "build", "-q", "-t", IMAGE, "-f", FILES / "vm.dockerfile",
-            "--build-arg", f"BOX_IMAGE={BOX_IMAGE}", FILES, timeout=900)  # fmt: skip
+            "--build-arg", f"BOX_IMAGE={BOX_IMAGE}", FILES, timeout=1800)  # fmt: skip
     command("docker", "build", "-q", "-t", TANK, "-f", FILES / "image.dockerfile",
             "--build-arg", f"BASE_IMAGE={BASE_IMAGE}", "--build-arg", f"LOCK_HASH={lock_hash}",
-            "--build-arg", f"VERSION={VERSION}", checkout, timeout=900)  # fmt: skip
+            "--build-arg", f"VERSION={VERSION}", checkout, timeout=1800)  # fmt: skip
 
 
 def export(image, tree):
@@ -79,7 +73,7 @@ def export(image, tree):
     tree.mkdir()
     container = command("docker", "create", image).stdout.strip()
     pipe = 'docker export "$1" | tar -x --numeric-owner -C "$2"'
-    command("bash", "-euo", "pipefail", "-c", pipe, "export", container, tree, timeout=900)
+    command("bash", "-euo", "pipefail", "-c", pipe, "export", container, tree, timeout=1800)
     command("docker", "rm", container)
 
 
@@ -88,7 +82,7 @@ def furnish(tree, checkout, key):
     (tree / "etc/hostname").write_text("tank-1\n")
     (tree / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 tank-1\n")
     (tree / "etc/resolv.conf").write_text("nameserver 10.0.2.3\n")  # qemu's own
-    (tree / "root/.ssh").mkdir(mode=0o700)
+    (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     (tree / "root/.ssh/authorized_keys").write_text(key)
     shutil.copytree(checkout, tree / CHECKOUT.removeprefix("/"))
     command("docker", "save", "-o", f"{tree}{TANK_FILE}", TANK)
@@ -104,7 +98,7 @@ def make_disk(directory, image, checkout, key):
         shutil.copy(found, directory / name)
     with disk.open("wb") as file:
         file.truncate(12 << 30)  # of which only what is written takes space
-    command("mkfs.ext4", "-q", "-F", "-d", tree, disk, timeout=900)
+    command("mkfs.ext4", "-q", "-F", "-d", tree, disk, timeout=1800)
     shutil.rmtree(tree)
 
 
@@ -123,13 +117,19 @@ def start(directory, port):
     return subprocess.Popen(line, stdin=subprocess.DEVNULL)
 
 
-def make_machine(checkout, image=IMAGE):
-    """Boot a bare machine that has the checkout."""
+@contextlib.contextmanager
+def running(checkout, image=IMAGE):
+    """A bare machine that has the checkout, from its first boot on."""
     assert platform.machine() == "x86_64", "the emulated machine is of this kind of processor"
-    directory = Path(tempfile.mkdtemp(prefix="puffertank-vm-"))
-    root = Client("root", directory / "root", "127.0.0.1", free_port())
-    key = root.prepare()
-    make_disk(directory, image, checkout, key)
-    machine = VirtualMachine(root, start(directory, root.port), directory)
-    machine.wait()
-    return machine
+    with tempfile.TemporaryDirectory(prefix="puffertank-vm-") as place:
+        directory = Path(place)
+        root = Client("root", directory / "root", "127.0.0.1", free_port())
+        make_disk(directory, image, checkout, root.prepare())
+        process = start(directory, root.port)
+        try:
+            machine = VirtualMachine(root)
+            machine.wait()
+            yield machine
+        finally:
+            process.kill()
+            process.wait()
