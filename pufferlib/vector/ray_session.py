@@ -1,10 +1,12 @@
-"""The Ray session that this process's vectorized environments share."""
+"""The Ray session that this process's vectorized environments share, and how to wait in it."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
+from collections.abc import Iterable
+from typing import Any
 
 import ray
 
@@ -51,6 +53,14 @@ class Session:
             _users -= 1
             if _users == 0 and self.is_alive:
                 ray.shutdown()
+
+
+def wait(refs: Iterable[Any], count: int, timeout: float) -> list[Any]:
+    """The first `count` of `refs` to arrive, or those that have arrived after `timeout` seconds."""
+    try:
+        return ray.wait(list(refs), num_returns=count, timeout=timeout)[0]
+    except SystemError as error:  # how Ray passes on what a signal's handler raises
+        raise error.__cause__ or error from None
 
 
 def _start() -> None:

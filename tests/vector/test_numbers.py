@@ -156,6 +156,16 @@ def test_arguments_that_cannot_work(kwargs, message):
         vector.make(toys.make_draw, **kwargs)
 
 
+def test_a_backend_whose_package_is_missing_names_the_remedy(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pufferlib.vector.ray", raising=False)
+    monkeypatch.setitem(sys.modules, "pufferlib.vector.ray_actors", None)
+    message = r"backend 'ray' cannot be imported: .*pip install 'pufferlib\[ray\]'"
+    with pytest.raises(APIUsageError, match=message):
+        vector.make(toys.make_draw, backend="ray")
+    with pytest.raises(APIUsageError, match=message):
+        vector.Ray  # noqa: B018
+
+
 def test_an_environment_in_place_of_its_creator_is_explained():
     with pytest.raises(APIUsageError, match="pass the function itself, not an environment"):
         vector.make(toys.make_draw())

@@ -74,7 +74,7 @@ class Actor:
             yield "closing failed", str(error)
 
     def __ray_shutdown__(self) -> None:
-        """Ray's last call, also when the driver has gone without closing."""
+        """Ray's last call, for which it may not find the time when the driver was killed."""
         if self._service is not None:
             with contextlib.suppress(WorkerError):  # nobody is left to be told
                 self._service.group.close()

@@ -17,12 +17,12 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.actor import Actor
-from pufferlib.vector.actor_ending import Ending
 from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
 from pufferlib.vector.group import Description, Infos, require_equal
 from pufferlib.vector.messages import to_error
-from pufferlib.vector.ray_session import Session
+from pufferlib.vector.ray_actor import Actor
+from pufferlib.vector.ray_ending import Ending
+from pufferlib.vector.ray_session import Session, wait
 from pufferlib.vector.service import Plan, block_layout
 from pufferlib.vector.shared import PATIENCE
 from pufferlib.vector.sizes import Sizes
@@ -210,7 +210,7 @@ class Actors:
     def _await(self, refs: Mapping[ray.ObjectRef, int], count: int) -> list[ray.ObjectRef]:
         """The first `count` of `refs`, or fewer after a while: one may have failed."""
         self._require_session()
-        return ray.wait(list(refs), num_returns=count, timeout=PATIENCE)[0]
+        return wait(refs, count, PATIENCE)
 
     def _accept(self, worker: int, ref: ray.ObjectRef) -> None:
         block, data = self._get(worker, ref, "while it was busy")
@@ -244,6 +244,8 @@ class Actors:
         """
         self._require_session()
         ref = self._actors[worker].answer.remote(payload)
+        while not self._await({ref: worker}, 1):
+            pass
         return pickle.loads(self._get(worker, ref, "during a call"))
 
     # -- life and death ----------------------------------------------------------------------

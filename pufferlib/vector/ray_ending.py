@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 
 from pufferlib.vector.backend import CLOSE_TIMEOUT
-from pufferlib.vector.ray_session import Session
+from pufferlib.vector.ray_session import Session, wait
 from pufferlib.vector.sizes import Sizes
 
 
@@ -53,8 +53,7 @@ class Ending:
         }
         closing: dict[int, int] = {}
         while told and (left := deadline - time.monotonic()) > 0:
-            ready: list[Any] = ray.wait(list(told), timeout=left)[0]
-            for stream in ready:
+            for stream in wait(told, 1, left):
                 try:
                     kind, content = ray.get(next(stream))
                 except (StopIteration, RayError):  # done, or dead already
