@@ -167,8 +167,12 @@ class PettingZooPufferEnv(EmulatedEnv, ParallelEnv[Any, Any, Any]):
             self._phase = "ended"
         buffers, agents = rows.buffers, self._shown()
         rewards, terminals, truncations = (
-            {agent: column[place].item() for agent, place in agents.items()}
-            for column in (buffers.rewards, buffers.terminals, buffers.truncations)
+            {agent: column[place] for agent, place in agents.items()}
+            for column in (
+                buffers.rewards.tolist(),
+                buffers.terminals.tolist(),
+                buffers.truncations.tolist(),
+            )
         )
         return (rows.observations(agents), rewards, terminals, truncations, _of_each(agents, infos))
 

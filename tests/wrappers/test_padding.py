@@ -170,7 +170,7 @@ pairs = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(pairs, st.integers(0, 2**31))
 def test_padding_loses_nothing_and_cropping_fits(pair, seed):
     own = dict(zip("ab", pair, strict=True))
