@@ -220,7 +220,7 @@ class Actors:
             if kind == "error":
                 raise to_error(*content)
             self._infos[worker] = content[0]
-        self.teams[worker // len(self.teams[0].workers)].missing -= 1
+        self._team(worker).missing -= 1
 
     def collect(self, teams: Sequence[Team]) -> Infos:
         """The infos of finished `teams`, which may be commanded again afterwards."""
@@ -260,11 +260,16 @@ class Actors:
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
-        late = [team for team in self._busy.values() if team.missing and now > team.deadline]
-        workers = [worker for worker in self._pending.values() for t in late if worker in t.workers]
-        if workers:
-            names = ", ".join(map(self._sizes.name_worker, sorted(workers)))
+        pending = self._pending.items()
+        late = {ref: worker for ref, worker in pending if self._team(worker).deadline < now}
+        for ref in wait(late, len(late), 0) if late else ():
+            del late[ref]  # has arrived; nobody has needed it yet
+        if late:
+            names = ", ".join(map(self._sizes.name_worker, sorted(late.values())))
             raise WorkerError(f"{names} still busy after timeout={self._job.timeout:g} s")
+
+    def _team(self, worker: int) -> Team:
+        return self.teams[worker // len(self.teams[0].workers)]
 
     def _require_session(self) -> None:
         if not self._session.is_alive:

@@ -181,6 +181,15 @@ def test_a_step_that_takes_longer_than_the_timeout_is_an_error():
         drive(actors(creator=toys.faulty(how="hang"), timeout=0.5))
 
 
+def test_a_result_that_waits_for_the_driver_is_not_late():
+    with actors(backend="ray_gather", batch_size=1, timeout=2) as vecenv:
+        vecenv.async_reset()
+        for _ in range(2):
+            vecenv.recv()
+            time.sleep(2.1)
+            vecenv.send(np.zeros(1, np.int64))
+
+
 def test_a_creator_that_cannot_be_pickled_is_told_of():
     generator = (i for i in range(3))
     with pytest.raises(APIUsageError, match="the environment creator cannot be pickled"):

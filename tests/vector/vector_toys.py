@@ -40,7 +40,7 @@ USUAL = [name for name in BACKENDS if name != "sync4"]
 # The same on Ray, which not everybody has installed and which takes long.
 RAY = {
     "ray": {"backend": "ray", "num_workers": 2},
-    "ray_pool": {"backend": "ray", "num_workers": 4, "batch_size": 2},
+    "ray_pool": {"backend": "ray", "num_workers": 2, "batch_size": 2},
     "ray_gather": {"backend": "ray", "num_workers": 4, "batch_size": 2, "zero_copy": False},
 }
 
