@@ -28,6 +28,7 @@ from pufferlib.pytorch import (
 )
 from pufferlib.testing import check_env, check_vecenv
 from pufferlib.trainer.evaluate import evaluate_policy, greedy_actions
+from pufferlib.vector.tuning.profile import ProfileStand, SerialStand
 
 
 @pytest.fixture(autouse=True)
@@ -230,6 +231,14 @@ def test_cleanrls_policies_mask_too():
 def test_the_conformance_checks_play_by_the_mask():
     check_env(lambda: emulate(Picky(choices=2)))
     check_vecenv(lambda: vector.make(lambda: emulate(Picky()), num_envs=3))
+
+
+def test_autotune_plays_by_the_mask():
+    stands = [ProfileStand(lambda: emulate(Picky(2))), SerialStand(lambda: emulate(Picky(2)), 3)]
+    stands[1].start()
+    for stand in stands:
+        stand.run(0.02)
+        stand.close()
 
 
 @pytest.mark.parametrize(("policy", "greedy"), [(None, False), (Default, False), (Default, True)])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pufferlib.exceptions import APIUsageError, SpaceError
 
-KEY = "action_mask"
+ACTION_MASK = "action_mask"
 
 
 class ActionMaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -35,7 +35,7 @@ class ActionMaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         self.options = int(space.n if isinstance(space, Discrete) else space.nvec.sum())
         self.observation_space = Dict(
-            {"observation": env.observation_space, KEY: MultiBinary(self.options)}
+            {"observation": env.observation_space, ACTION_MASK: MultiBinary(self.options)}
         )
 
     def reset(
@@ -54,18 +54,18 @@ class ActionMaskFromInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _moved(
         self, observation: Any, info: dict[str, Any], last: bool
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        rest = {key: value for key, value in info.items() if key != KEY}
-        mask = info.get(KEY)
+        rest = {key: value for key, value in info.items() if key != ACTION_MASK}
+        mask = info.get(ACTION_MASK)
         if mask is None and last:
             mask = np.zeros(self.options, np.int8)
-        return {"observation": observation, KEY: self._flat(mask)}, rest
+        return {"observation": observation, ACTION_MASK: self._flat(mask)}, rest
 
     def _flat(self, mask: Any) -> NDArray[np.int8]:
         parts = mask if isinstance(mask, tuple | list) else [mask]
         flat = np.concatenate([np.ravel(part) for part in parts])
         if flat.shape != (self.options,) or flat.dtype.kind not in "biuf":
             raise APIUsageError(
-                f"{self.env}: expected info[{KEY!r}] with {self.options} elements, one for each "
-                f"option of the actions, got {mask!r:.200}"
+                f"{self.env}: expected info[{ACTION_MASK!r}] with {self.options} elements, one for "
+                f"each option of the actions, got {mask!r:.200}"
             )
         return (flat != 0).astype(np.int8)

@@ -15,6 +15,7 @@ from pettingzoo.utils import BaseParallelWrapper
 
 from pufferlib.exceptions import SpaceError
 from pufferlib.wrappers.conversion import reset_keywords
+from pufferlib.wrappers.masks import ACTION_MASK
 
 Change = Callable[[Any], Any]
 
@@ -33,7 +34,8 @@ class PadAgentSpaces(BaseParallelWrapper[Any, Any, Any]):
     Raises:
         SpaceError: spaces that differ and cannot be padded to one, as they are not of one kind or
             not alike in dtype, number of dimensions and start, or are a Text, Sequence, Graph or
-            OneOf; names the agents and the place in the space.
+            OneOf; names the agents and the place in the space. Or an `action_mask` that lists the
+            options of several choices side by side, where padding would take them apart.
     """
 
     def __init__(self, env: Any) -> None:
@@ -42,6 +44,19 @@ class PadAgentSpaces(BaseParallelWrapper[Any, Any, Any]):
             join({agent: getattr(env, name)(agent) for agent in env.possible_agents}, name)
             for name in ("observation_space", "action_space")
         )
+        for agent in env.possible_agents:
+            self._require_aligned_mask(agent)
+
+    def _require_aligned_mask(self, agent: Any) -> None:
+        observation, action = self.env.observation_space(agent), self.env.action_space(agent)
+        mask = observation.spaces.get(ACTION_MASK) if isinstance(observation, Dict) else None
+        is_flat = mask is not None and not isinstance(mask, Dict | Tuple)
+        if is_flat and not isinstance(action, Discrete) and action != self._actions.space:
+            raise SpaceError(
+                f"observation_space[{ACTION_MASK!r}] of {agent!r}: expected a mask nested as the "
+                f"actions are, which may be padded, got {mask} for {action}; give it as a Dict or "
+                "Tuple with a part for each choice"
+            )
 
     def observation_space(self, agent: Any) -> Space[Any]:
         """The common space of observations."""

@@ -3,11 +3,11 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
-from toys import PAIR, Scripted, emulate, pair_game
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from toys import PAIR, Lives, Scripted, emulate, pair_game
 
 from pufferlib.exceptions import APIUsageError, SpaceError
-from pufferlib.wrappers import ActionMaskFromInfo, PerAgent
+from pufferlib.wrappers import ActionMaskFromInfo, PadAgentSpaces, PerAgent
 
 
 class Telling(Scripted):
@@ -78,3 +78,62 @@ def test_it_takes_the_infos_of_each_agent():
     env = PerAgent(pair_game(), ActionMaskFromInfo)
     with pytest.raises(APIUsageError, match=r"with 4 elements.*got None"):
         env.reset()
+
+
+class Masked(Lives):
+    """Agents `a` and `b` with these actions, all of which are allowed."""
+
+    def __init__(self, actions, masks):
+        super().__init__([("ab", "", "")] * 5, possible="ab")
+        self.actions = dict(zip("ab", actions, strict=True))
+        self.spaces = {
+            agent: Dict(observation=PAIR, action_mask=mask)
+            for agent, mask in zip("ab", masks, strict=True)
+        }
+
+    def observation_space(self, agent):
+        return self.spaces[agent]
+
+    def action_space(self, agent):
+        return self.actions[agent]
+
+    def observe(self, agents):
+        spaces = {agent: self.spaces[agent]["action_mask"] for agent in agents}
+        masks = {
+            agent: tuple(np.ones(part.n, np.int8) for part in space)
+            if isinstance(space, Tuple)
+            else np.ones(space.n, np.int8)
+            for agent, space in spaces.items()
+        }
+        rows = super().observe(agents)
+        return {agent: {"observation": rows[agent], "action_mask": masks[agent]} for agent in rows}
+
+
+def bits(*sizes):
+    return Tuple([MultiBinary(size) for size in sizes])
+
+
+@pytest.mark.parametrize(
+    ("actions", "masks", "of_a"),
+    [
+        ([Discrete(2), Discrete(4)], [MultiBinary(2), MultiBinary(4)], [1, 1, 0, 0]),
+        (
+            [MultiDiscrete([1, 3]), MultiDiscrete([2, 3])],
+            [bits(1, 3), bits(2, 3)],
+            [1, 0, 1, 1, 1],
+        ),
+    ],
+)
+def test_padding_rules_out_what_an_agent_has_not(actions, masks, of_a):
+    env = emulate(PadAgentSpaces(Masked(actions, masks)))
+    rows = np.stack([*env.reset()[0].values()]).view(env.emulated.observation_dtype)[:, 0]
+    assert env.emulated.action_mask.allowed(rows).tolist() == [
+        [bit == 1 for bit in of_a],
+        [True] * len(of_a),
+    ]
+
+
+def test_padding_refuses_a_mask_that_it_would_take_apart():
+    game = Masked([MultiDiscrete([1, 3]), MultiDiscrete([2, 3])], [MultiBinary(4), MultiBinary(5)])
+    with pytest.raises(SpaceError, match=r"'action_mask'\] of 'a': expected a mask nested as"):
+        PadAgentSpaces(game)

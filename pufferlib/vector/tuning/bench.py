@@ -234,5 +234,6 @@ def _run(vecenv: VecEnv, act: Policy, seconds: float) -> Slice:
 
 def _blind(vecenv: VecEnv) -> Policy:
     """A policy that costs nothing."""
-    actions = draw_actions(vecenv.single_action_space, vecenv.agents_per_batch)
-    return lambda observations: next(actions)
+    return draw_actions(
+        vecenv.single_action_space, vecenv.agents_per_batch, vecenv.driver_env.emulated
+    )

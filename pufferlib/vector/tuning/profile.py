@@ -146,20 +146,24 @@ class SerialStand(Stand):
         except WorkerError as error:
             raise error.__cause__ or error from None
         self._describe_as(self._vecenv.driver_env)
-        self._actions = draw_actions(self._vecenv.single_action_space, self._vecenv.num_agents)
+        self._act = draw_actions(
+            self._vecenv.single_action_space,
+            self._vecenv.num_agents,
+            self._vecenv.driver_env.emulated,
+        )
 
     def start(self) -> None:
         """Reset all environments, which takes no part in the first run."""
-        self._vecenv.reset()
-        self._vecenv.send(next(self._actions))
+        observations, _ = self._vecenv.reset()
+        self._vecenv.send(self._act(observations))
 
     def run(self, seconds: float) -> tuple[int, float]:
         """Step for `seconds`; how many batches that were, and their time."""
-        vecenv, actions = self._vecenv, self._actions
+        vecenv, act = self._vecenv, self._act
         batches, start = 0, perf_counter()
         while True:
-            vecenv.recv()
-            vecenv.send(next(actions))
+            observations = vecenv.recv()[0]
+            vecenv.send(act(observations))
             batches += 1
             passed = perf_counter() - start
             if passed >= seconds:
@@ -170,11 +174,27 @@ class SerialStand(Stand):
         self._vecenv.close()
 
 
-def draw_actions(single_space: Any, num_agents: int) -> itertools.cycle[NDArray[Any]]:
-    """Random actions for `num_agents` rows, the same ones in turn for ever."""
+def draw_actions(
+    single_space: Any, num_agents: int, emulated: Any
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """A function of observations that gives random actions for `num_agents` rows.
+
+    They are the same ones in turn for ever, but where observations have a mask of the actions.
+    """
+    # Here: whoever has emulated environments has loaded it, others save its time.
+    from pufferlib.emulation.masks import take_allowed
+
     space = joint_space(single_space, num_agents)
     space.seed(0)
-    return itertools.cycle([np.asarray(space.sample()) for _ in range(DRAWN)])
+    drawn = itertools.cycle([np.asarray(space.sample()) for _ in range(DRAWN)])
+    rng = np.random.default_rng(0)
+
+    def act(observations: NDArray[Any]) -> NDArray[Any]:
+        actions = next(drawn)
+        take_allowed(actions, observations, emulated, rng)
+        return actions
+
+    return act
 
 
 class _Life:
@@ -188,7 +208,7 @@ class _Life:
             kind.observation_space, kind.action_space, kind.num_agents, self._same_step
         )
         self.group.bind(self.rows)
-        self._actions = draw_actions(kind.action_space, kind.num_agents)
+        self._act = draw_actions(kind.action_space, kind.num_agents, kind.emulated)
         self._is_new = True
         self._has_ended = False
 
@@ -207,7 +227,7 @@ class _Life:
 
     def _step(self) -> float:
         rows = self.rows
-        rows.actions[...] = next(self._actions)
+        rows.actions[...] = self._act(rows.observations)
         start = perf_counter()
         self.group.step()
         took = perf_counter() - start
