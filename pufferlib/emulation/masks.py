@@ -134,18 +134,20 @@ def _field_names(space: Space[Any], path: Path) -> tuple[str, ...]:
 def mask_checker(mask: ActionMask, row: NDArray[Any], plan: ObservationPlan) -> Callable[[], None]:
     """A function that raises SpaceError if the observation in `row` leaves a choice no option."""
     parts = [part[0] for part in mask.parts(row.view(plan.dtype))]
-    starts = np.cumsum((0, *mask.nvec[:-1]))
+    starts, count = np.cumsum((0, *mask.nvec[:-1])), len(mask.nvec)
 
     def check() -> None:
+        # Called at every step: count_nonzero() takes a fraction of the time of any() and all().
         bits = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        possible = np.logical_or.reduceat(bits, starts)
-        if not possible.all():
-            raise SpaceError(
-                f"{plan.name}[{ACTION_MASK!r}]: expected at least one allowed option for each of "
-                f"{len(mask.nvec)} choices, got none for choice {int(possible.argmin())}; allow "
-                "one, end the agent's episode with this observation, or emulate with "
-                "check='never', where an agent may do anything if it is allowed nothing"
-            )
+        if np.count_nonzero(bits if count == 1 else np.maximum.reduceat(bits, starts)) >= count:
+            return
+        possible = np.maximum.reduceat(bits, starts) != 0
+        raise SpaceError(
+            f"{plan.name}[{ACTION_MASK!r}]: expected at least one allowed option for each of "
+            f"{count} choices, got none for choice {int(possible.argmin())}; allow one, end the "
+            "agent's episode with this observation, or emulate with check='never', where an agent "
+            "may do anything if it is allowed nothing"
+        )
 
     return check
 
