@@ -1,7 +1,7 @@
 """Makes this folder's modules importable by its tests and by the workers they start."""
 
 import gc
-import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -42,19 +42,18 @@ USUALLY = [
 @pytest.fixture(scope="session")
 def ray_session():
     """This program's own Ray session, on a cluster of two nodes."""
-    ray = import_ray()
-    with ray_cluster.Cluster() as cluster:
+    if not (importlib.util.find_spec("ray") or os.environ.get("CI")):
+        pytest.skip("Ray is not installed: pip install 'pufferlib[ray]'")
+    with ray_cluster.Cluster() as cluster, pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.token.items():
+            patch.setenv(name, value)
+        ray = importlib.import_module("ray")
         ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
         try:
             cluster.await_nodes(ray)
             yield cluster
         finally:
             ray.shutdown()
-
-
-def import_ray():
-    """It; skips where it is not installed, which in CI must not be."""
-    return importlib.import_module("ray") if os.environ.get("CI") else pytest.importorskip("ray")
 
 
 @pytest.fixture(params=USUALLY)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ class Cluster:
 
     Attributes:
         address: where a driver finds the cluster.
+        token: variables that a driver must have before it imports Ray, to be let in.
         folder: where the cluster keeps its files, which tells it from others on this machine.
     """
 
@@ -27,6 +29,7 @@ class Cluster:
         # Paths of sockets must be short, which pytest's folders are not.
         self.folder = Path(tempfile.mkdtemp(prefix="puffer"))
         self.nodes = []
+        self.token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         try:
             self._start("one", "--head", "--port", "0", "--include-dashboard", "false")
             self.address = self._await_address()
@@ -49,13 +52,17 @@ class Cluster:
         self.nodes.append(node)
 
     def env(self):
-        """Variables of programs that should find this cluster and no other."""
+        """The nodes' variables."""
         path = os.pathsep.join(filter(None, sys.path))  # the tests' environments are installed
-        return os.environ | {
-            "PYTHONPATH": path,
-            "RAY_TMPDIR": str(self.folder),
-            "RAY_USAGE_STATS_ENABLED": "0",
-        }
+        return (
+            os.environ
+            | self.token
+            | {
+                "PYTHONPATH": path,
+                "RAY_TMPDIR": str(self.folder),
+                "RAY_USAGE_STATS_ENABLED": "0",
+            }
+        )
 
     def _await_address(self):
         file = self.folder / "ray" / "ray_current_cluster"

@@ -84,9 +84,10 @@ def processes_of(folder):
 
 
 def test_without_a_session_one_begins_that_ends_with_the_last_vecenv(tmp_path):
-    # Its own folder, so that it does not find the cluster of other tests; sockets need short paths.
+    # In a folder of its own it finds no other cluster, and Ray leaves its token there.
+    # (Not in tmp_path: the paths of sockets must be short.)
     with tempfile.TemporaryDirectory(prefix="puffer") as folder:
-        with program(SHARED, tmp_path, RAY_TMPDIR=folder) as process:
+        with program(SHARED, tmp_path, RAY_TMPDIR=folder, HOME=folder) as process:
             assert process.wait() == 0
         assert closings(tmp_path) == ALL_ONCE
         assert wait_until(lambda: not processes_of(folder), 10)
@@ -94,7 +95,8 @@ def test_without_a_session_one_begins_that_ends_with_the_last_vecenv(tmp_path):
 
 @pytest.mark.parametrize("how", ["ends", "SIGKILL"])
 def test_a_program_that_does_not_close_leaves_no_actor(how, tmp_path, ray_session):
-    with program(LEFT_OPEN, tmp_path, RAY_ADDRESS=ray_session.address) as process:
+    session = {"RAY_ADDRESS": ray_session.address} | ray_session.token
+    with program(LEFT_OPEN, tmp_path, **session) as process:
         pids = set(map(int, process.stdout.readline().split()))
         assert len(pids) == 2
         if how == "SIGKILL":
