@@ -113,8 +113,8 @@ def test_output_errors_and_status_come_back(connection):
 def test_a_command_that_does_not_end_is_given_up(connection):
     start = time.monotonic()
     with pytest.raises(MachineError, match="no end after 1 s; --minutes allows more"):
-        connection.run("sleep 5", 1, None)
-    assert 1 <= time.monotonic() - start < 4
+        connection.run("sleep 60", 1, None)
+    assert 1 <= time.monotonic() - start < 20
 
 
 def test_a_server_that_is_not_known_is_refused(home, port):
