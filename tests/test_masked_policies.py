@@ -251,6 +251,7 @@ def test_evaluation_plays_by_the_mask(policy, greedy):
     assert result.lengths.count(2) == result.lengths.count(7) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("choices", [0, 2])
 def test_training_plays_by_the_mask(tmp_path, choices, recurrent):

@@ -419,6 +419,7 @@ def test_compare_names_what_it_cannot_read(tmp_path, capsys, reports):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 def test_this_machine_for_real(tmp_path):
     command = [sys.executable, "-m", "pufferlib", "doctor", "--json"]

@@ -10,6 +10,7 @@ from pufferlib.commands import profile as command
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer.setup import load_config
 
+pytestmark = pytest.mark.slow
 SMALL = {"vec": {"backend": "serial", "num_envs": 4}, "train": {"bptt_horizon": 8}}
 
 

@@ -50,6 +50,7 @@ def test_users_json_is_what_the_configuration_says(login):
     assert login.called("groupadd") == ["--system tank", "--system tank-tailnet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["70", "80"])
 def test_a_second_run_changes_nothing(login, step):
     assert login.step(step, "is_done").returncode != 0

@@ -51,6 +51,7 @@ def resumed_runs(tmp_path_factory):
     return directory, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRESH)
 def test_a_fresh_process_goes_on_as_if_nothing_had_happened(resumed_runs, name):
     directory, told = resumed_runs

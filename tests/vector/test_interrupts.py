@@ -142,6 +142,7 @@ def test_a_termination_signal_to_the_whole_group(tmp_path):
     assert closings(script.folder) == ALL_ONCE
 
 
+@pytest.mark.slow
 def test_workers_leave_even_in_the_middle_of_a_step_that_hangs(tmp_path):
     script = Script(tmp_path, ending="busy")
     os.kill(script.process.pid, signal.SIGKILL)

@@ -227,7 +227,10 @@ def test_restart_seeds_are_children_of_the_environments_own():
 
 @leaves_nothing
 @pytest.mark.filterwarnings(ANEW)
-@pytest.mark.parametrize("backend", ["sync", "sync4", "pool", "gather"])
+@pytest.mark.parametrize(
+    "backend",
+    ["sync", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sync4", "pool", "gather"))],
+)
 def test_a_dead_worker_is_replaced_and_its_environments_are_lost(backend):
     with toys.make(flaky(how="kill"), backend, restart=1) as vecenv:
         rows, told = step_rows(vecenv, [10, 11, 12, 13], 6)

@@ -60,6 +60,7 @@ def test_the_start_method_may_be_a_name_or_a_context(context):
         vecenv.reset()
 
 
+@pytest.mark.slow
 def test_the_programs_own_start_method_is_respected(tmp_path):
     result = run_script(
         """
@@ -131,6 +132,7 @@ def test_no_process_starts_in_serial_whatever_is_demanded():
         assert kinds_of_workers() == set()
 
 
+@pytest.mark.slow
 def test_a_missing_main_guard_gives_one_clear_sentence(tmp_path):
     result = run_script(
         """
@@ -155,6 +157,7 @@ def test_a_creator_that_cannot_travel_is_explained():
         vecenv.reset()
 
 
+@pytest.mark.slow
 def test_spawned_workers_do_not_load_torch(tmp_path):
     """A fresh interpreter per worker: it must start fast and stay small."""
     result = run_script(
