@@ -10,7 +10,7 @@ from engine_tools import ROOT, command
 
 from pufferlib.lock import lock_hash
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
 
 FLEET = """
 checkout = "{checkout}"

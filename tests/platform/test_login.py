@@ -17,7 +17,7 @@ from engine_tools import command, wait_for
 from login_tools import Client, free_port
 from nested_engine import share_image
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
 
 IMAGE = "puffertank/tank:cpu"
 MARK = "sleep 4321"

@@ -13,7 +13,7 @@ from engine_tools import wait_for
 from login_tools import Client
 from nested_engine import share_image
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
 
 # One machine for all devices, each an address of its own.
 NETWORK = """
