@@ -179,9 +179,7 @@ def _default_config(env_name: str) -> Config:
     return kind(env_name=env_name)
 
 
-def _minimal_gru(
-    driver_env: Any, policy: Any, num_layers: int = 1, **sizes: int
-) -> MinGRUWrapper:
+def _minimal_gru(driver_env: Any, policy: Any, num_layers: int = 1, **sizes: int) -> MinGRUWrapper:
     """A minGRU of the policy's width, with the options of an environment's recurrent wrapper."""
     width = {"input_size": policy.hidden_size, "hidden_size": policy.hidden_size}
     return MinGRUWrapper(driver_env, policy, **(width | sizes), num_layers=num_layers)
