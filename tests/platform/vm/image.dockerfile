@@ -1,5 +1,5 @@
-# A tank of 60 MB for the emulated machine, which would load the real one for a quarter of an hour: its
-# start, its health check, its login's programs and its labels are the shipped ones; it has no torch.
+# A small tank (90 MB compressed) for the emulated machine, which would take long to load the real one.
+# Its start, its health check, its login's programs and its labels are the shipped ones; it has no torch.
 #
 #   docker build -f tests/platform/vm/image.dockerfile .
 ARG BASE_IMAGE=puffertank-test/debian:bookworm
