@@ -310,7 +310,7 @@ def test_a_copy_knows_whose_life_is_over():
     assert observations["b"].tolist() == [0, 0]
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- structured spaces and real environments -----------------------------------------------------
 
 
 class Structured(Lives):

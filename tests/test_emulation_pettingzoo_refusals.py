@@ -130,6 +130,3 @@ def test_bounds_are_checked_as_often_as_asked():
                 env.step([0, 0])
         else:
             env.step([0, 0])
-
-
-# -- structured spaces and real environments -----------------------------------------------------
