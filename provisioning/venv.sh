@@ -190,10 +190,9 @@ install() {
     export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
     pip_install "$PIP"
     install_torch
-    # pip would compile ten times the modules that are ever imported. Importing them here compiles
-    # them also for those who tell Python to write no bytecode, and for whom it would never be done.
+    # pip would compile ten times the modules that are ever imported.
     pip_install --no-compile -c constraints.txt -e ".[$EXTRAS]"
-    env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -c 'import pufferlib.commands.train
+    "$VENV/bin/python" -c 'import pufferlib.commands.train
 from pufferlib import native
 print("native core:", "compiled" if native.available else "not built, NumPy is used")' >&2
 }
@@ -235,6 +234,9 @@ run_command() {
 
 main() {
     parse_arguments "$@"
+    # What pip has not compiled is compiled at its first import. Where that may not be written, every
+    # process does it again: three seconds instead of one for each of Ray's workers.
+    unset PYTHONDONTWRITEBYTECODE
     find_python
     check_venv_module
     check_extras

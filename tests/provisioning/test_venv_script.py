@@ -182,6 +182,13 @@ def test_installs_once_for_each_list_of_extras(bin_dir, fake_python, tmp_path):
     assert installed() == []
 
 
+def test_the_command_may_write_bytecode(bin_dir, fake_python):
+    fake_python()
+    command = ["--", "bash", "-c", "echo ${PYTHONDONTWRITEBYTECODE-unset}"]
+    result = venv_sh(bin_dir, "--venv", "made", "nethack", *command, PYTHONDONTWRITEBYTECODE="1")
+    assert result.stdout == "unset\n"
+
+
 def test_torch_index_is_used_for_torch_alone(bin_dir, fake_python):
     calls = fake_python()
     venv_sh(bin_dir, "--venv", "made", "nethack", PUFFER_TORCH_INDEX="file:///torch")
