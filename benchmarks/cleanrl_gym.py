@@ -8,7 +8,7 @@ have the same environments, and all else is CleanRL's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -96,6 +96,11 @@ def as_gymnasium(make: Callable[[], Env]) -> ModuleType:
         ),
     )
     return module
+
+
+def as_flags(values: Mapping[str, Any]) -> list[str]:
+    """Settings as the scripts take them from the command line."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
 
 
 def _unchanged(env: Env) -> Env:

@@ -156,12 +156,12 @@ TASKS: dict[str, Task] = {
     "cartpole": Task(
         title="CartPole-v1",
         make=registered("CartPole-v1"),
-        settings=Settings(total_timesteps=150_000),
+        settings=Settings(total_timesteps=100_000),
     ),
     "acrobot": Task(
         title="Acrobot-v1",
         make=registered("Acrobot-v1"),
-        settings=Settings(total_timesteps=150_000),
+        settings=Settings(total_timesteps=100_000),
     ),
     "minigrid": Task(
         title="MiniGrid-DoorKey-5x5-v0",
@@ -174,7 +174,7 @@ TASKS: dict[str, Task] = {
         make=registered("Pendulum-v1"),
         script="ppo_continuous_action",
         settings=Settings(
-            total_timesteps=150_000,
+            total_timesteps=100_000,
             num_steps=512,
             num_minibatches=32,
             update_epochs=10,

@@ -14,7 +14,6 @@ import importlib.metadata
 import json
 import os
 import runpy
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ import numpy as np
 import torch
 from curriculum import TASKS, Episodes, Task, make_env
 from networks import ActorCritic
+from report import commit
 
 from pufferlib import clean_pufferl, vector
 from pufferlib.emulation import GymnasiumPufferEnv
@@ -62,7 +62,6 @@ def train_pufferlib(task: Task, seed: int, episodes: Episodes) -> None:
         vf_coef=VF_COEF,
         ent_coef=settings.ent_coef,
         max_grad_norm=MAX_GRAD_NORM,
-        logger="none",
     )
     creator = functools.partial(emulated, task, episodes)
     with vector.make(creator, num_envs=settings.num_envs, seed=seed) as vecenv:
@@ -117,8 +116,7 @@ def train_cleanrl(task: Task, seed: int, episodes: Episodes) -> None:
         "vf_coef": VF_COEF,
         "max_grad_norm": MAX_GRAD_NORM,
     }
-    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
-    sys.argv = [task.script, *arguments]
+    sys.argv = [task.script, *cleanrl_gym.as_flags(flags)]
     runpy.run_module(f"cleanrl.{task.script}", run_name="__main__")
 
 
@@ -161,11 +159,6 @@ def curve(steps: Any, returns: Any, total: int) -> list[list[float]]:
         [round((i + 1) * total / CURVE_POINTS), round(float(returns[part == i].mean()), 4)]
         for i in np.unique(part)
     ]
-
-
-def commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
