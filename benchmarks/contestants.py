@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from workloads import NUM_ENVS, each
+from workloads import Creator
 
 from pufferlib import vector
 from pufferlib.emulation import GymnasiumPufferEnv
@@ -36,9 +36,9 @@ Stepper = contextlib.AbstractContextManager[Callable[[], int]]
 
 
 @contextlib.contextmanager
-def bare(creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
+def bare(creators: list[Creator], actions: Any) -> Iterator[Callable[[], int]]:
     """One environment without any vectorization, reset when it must be."""
-    env = each(creator)[0]()
+    env = creators[0]()
     env.reset(seed=0)
 
     def step() -> int:
@@ -53,20 +53,22 @@ def bare(creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
 
 
 @contextlib.contextmanager
-def gymnasium_vector(cls: Any, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
-    envs = cls(each(creator))
+def gymnasium_vector(
+    cls: Any, creators: list[Creator], actions: Any
+) -> Iterator[Callable[[], int]]:
+    envs = cls(creators)
     envs.reset(seed=0)
     yield lambda: len(envs.step(actions)[1])
     envs.close()
 
 
 @contextlib.contextmanager
-def sb3(name: str, creator: Any, actions: Any) -> Iterator[Callable[[], int]]:
+def sb3(name: str, creators: list[Creator], actions: Any) -> Iterator[Callable[[], int]]:
     from stable_baselines3.common import vec_env
 
     # The start method that the others use as well.
     kwargs = {"start_method": "fork"} if name == "SubprocVecEnv" else {}
-    envs = getattr(vec_env, name)(each(creator), **kwargs)
+    envs = getattr(vec_env, name)(creators, **kwargs)
     envs.reset()
     yield lambda: len(envs.step(actions)[1])
     envs.close()
@@ -77,9 +79,11 @@ def emulate(creator: Any) -> GymnasiumPufferEnv:
 
 
 @contextlib.contextmanager
-def pufferlib_vector(creator: Any, actions: Any, **kwargs: Any) -> Iterator[Callable[[], int]]:
-    creators = [functools.partial(emulate, one) for one in each(creator)]
-    with vector.make(creators, num_envs=len(actions), **kwargs) as vecenv:
+def pufferlib_vector(
+    creators: list[Creator], actions: Any, **kwargs: Any
+) -> Iterator[Callable[[], int]]:
+    emulated = [functools.partial(emulate, creator) for creator in creators]
+    with vector.make(emulated, num_envs=len(actions), **kwargs) as vecenv:
         vecenv.async_reset(seed=0)
         vecenv.recv()
         actions = actions[: vecenv.agents_per_batch]
@@ -89,6 +93,12 @@ def pufferlib_vector(creator: Any, actions: Any, **kwargs: Any) -> Iterator[Call
             return len(vecenv.recv()[1])
 
         yield step
+
+
+def pufferlib_pool(creators: list[Creator], actions: Any, num_workers: int) -> Stepper:
+    """Batches of half of the environments, those that finished first."""
+    kwargs = {"num_workers": num_workers, "batch_size": len(creators) // 2, "zero_copy": False}
+    return pufferlib_vector(creators, actions, backend="multiprocessing", **kwargs)
 
 
 @contextlib.contextmanager
@@ -121,13 +131,7 @@ def contestants(workers: tuple[int, ...], env: str = "") -> dict[str, Callable[.
         )
     for n in workers:
         if n > 1:
-            found[ours(n, pool=True)] = functools.partial(
-                pufferlib_vector,
-                backend="multiprocessing",
-                num_workers=n,
-                batch_size=NUM_ENVS // 2,
-                zero_copy=False,
-            )
+            found[ours(n, pool=True)] = functools.partial(pufferlib_pool, num_workers=n)
     return found
 
 

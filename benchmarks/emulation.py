@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 from contestants import SERIAL, SYNC, Stepper, contestants
 from rich.console import Console
 from rich.table import Table
-from vector import ratio
-from workloads import ENVS, NUM_ENVS, missing
+from vector import ratio, sample_actions
+from workloads import WORKLOADS, Creator
 
 from pufferlib.vector.seeds import spread_seed
 
@@ -33,9 +32,9 @@ LIMIT_SHARE = {"nethack": 0.10}
 
 
 @contextlib.contextmanager
-def bare(creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
+def bare(creators: list[Creator], actions: Any) -> Iterator[Callable[[], Any]]:
     """Environments without any vectorization, each reset when it must be, as `Serial` does."""
-    envs = [creator() for _ in actions]
+    envs = [creator() for creator in creators]
     for env, seed in zip(envs, spread_seed(0, len(envs)), strict=True):
         env.reset(seed=seed)
     pairs = list(zip(envs, actions.tolist(), strict=True))
@@ -57,31 +56,28 @@ def bare(creator: Any, actions: Any) -> Iterator[Callable[[], Any]]:
 
 def microseconds(env: str, seconds: float, repeats: int) -> dict[str, float]:
     """Per step, by contestant, over as many steps as the bare environments do in `seconds`."""
-    creator = ENVS[env]
-    example = creator()
-    example.action_space.seed(0)
-    actions = np.array([example.action_space.sample() for _ in range(NUM_ENVS)])
-    example.close()
+    workload = WORKLOADS[env]
+    creators, actions = workload.creators, sample_actions(workload)
     others = contestants(())
     chosen = {BARE: bare, SYNC: others[SYNC], SERIAL: others[SERIAL]}
-    steps = int(seconds * 1e6 / step_time(bare(creator, actions), 200))
+    steps = int(seconds * 1e6 / step_time(bare(creators, actions), 200, len(creators)))
     runs: dict[str, list[float]] = {name: [] for name in chosen}
     for _ in range(repeats):
         for name, make in chosen.items():
-            runs[name].append(step_time(make(creator, actions), steps))
+            runs[name].append(step_time(make(creators, actions), steps, len(creators)))
     return {name: statistics.median(values) for name, values in runs.items()}
 
 
-def step_time(stepper: Stepper, steps: int) -> float:
+def step_time(stepper: Stepper, steps: int, num_envs: int) -> float:
     """Microseconds of CPU time per environment step over `steps` of them, after a warm-up."""
     with stepper as step:
         for _ in range(20):
             step()
-        rounds = max(1, steps // NUM_ENVS)
+        rounds = max(1, steps // num_envs)
         start = time.process_time()
         for _ in range(rounds):
             step()
-        return 1e6 * (time.process_time() - start) / (rounds * NUM_ENVS)
+        return 1e6 * (time.process_time() - start) / (rounds * num_envs)
 
 
 def verdict(env: str, bare: float, added: float) -> str:
@@ -101,7 +97,7 @@ def main() -> None:
         table.add_column(heading, justify="right")
     table.add_column("target")
     for env in ("noop", "cartpole", "nethack"):
-        if missing(env):
+        if WORKLOADS[env].missing:
             continue
         times = microseconds(env, args.seconds, args.repeats)
         bare, sync, serial = times[BARE], times[SYNC], times[SERIAL]

@@ -8,10 +8,11 @@ Every contestant steps the same environments with the same actions, several time
 in turn with the others; the median counts. Only ratios within one run mean anything. The bound is
 what the bare environment reaches on one core, times the cores. `noop` copies 64 floats.
 `spin100-dev50` uses 100 µs of CPU time a step with a standard deviation of 50 %, cut at 0 (CPU time
-of the thread: a spin by the clock would let a process "work" while it does not run). `uneven`
-sleeps 1 ms a step, as if every worker had a core, and 1.25 ms in the last environment, whose core
-is lastingly 20 % slower. A pool's batch is half of the environments, of any workers that finished
-first. Contestants that are not installed are left out.
+of the thread: a spin by the clock would let a process "work" while it does not run). There are 16
+of these, for every contestant, and 8 of the others; `workloads.py` says why. `uneven` sleeps 1 ms
+a step, as if every worker had a core, and 1.25 ms in the last environment, whose core is lastingly
+20 % slower. A pool's batch is half of the environments, of any workers that finished first.
+Contestants that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from contestants import (
     ours,
     steps_per_second,
 )
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from workloads import BOUNDS, ENVS, NUM_ENVS, each, missing
+from workloads import WORKLOADS, Workload
 
 from pufferlib.vector.sizes import available_cores
 
@@ -73,9 +75,9 @@ TARGETS = (
     Target("noop", ours(8), 10, PEERS),
     Target("noop", SERIAL, 1.5, (SYNC,)),
     Target("cartpole", SERIAL, 1.0, (SYNC,)),
-    Target("spin100", ours(2, pool=True), 0.9, (BOUND,)),
+    Target("spin100", ours(2), 0.9, (BOUND,)),
     Target("spin500", ours(2, pool=True), 0.9, (BOUND,)),
-    Target("spin500-dev100", ours(4, pool=True), 0.9, (BOUND,)),
+    Target("spin500-dev100", ours(2, pool=True), 0.9, (BOUND,)),
     Target("nethack", ours(2), 5, (ASYNC,)),
     Target("nethack", ours(2), 0.7, (BOUND,)),
 )
@@ -89,18 +91,15 @@ class Results:
 
     def measure(self, env: str, workers: tuple[int, ...], seconds: float, repeats: int) -> None:
         """All contestants in turn, `repeats` times."""
-        creator = ENVS[env]
-        example = each(creator)[0]()
-        example.action_space.seed(0)
-        actions = np.array([example.action_space.sample() for _ in range(NUM_ENVS)])
-        example.close()
+        workload = WORKLOADS[env]
+        actions = sample_actions(workload)
         runs: dict[str, list[float]] = {}
         for _ in range(repeats):
             for name, contestant in contestants(workers, env).items():
-                speed = steps_per_second(contestant(creator, actions), seconds)
+                speed = steps_per_second(contestant(workload.creators, actions), seconds)
                 runs.setdefault(name, []).append(speed)
         self.speeds[env] = {name: statistics.median(values) for name, values in runs.items()}
-        self.speeds[env][BOUND] *= BOUNDS.get(env, available_cores())
+        self.speeds[env][BOUND] *= workload.bound or available_cores()
 
     def judged(self) -> Iterator[tuple[Target, float]]:
         """The targets that could be measured and what was reached."""
@@ -110,13 +109,22 @@ class Results:
                 yield target, reached
 
 
+def sample_actions(workload: Workload) -> NDArray[Any]:
+    """One for each environment, the same in every run."""
+    example = workload.creators[0]()
+    example.action_space.seed(0)
+    actions = np.array([example.action_space.sample() for _ in workload.creators])
+    example.close()
+    return actions
+
+
 def ratio(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def show(results: Results, console: Console) -> None:
-    table = Table(title=f"{NUM_ENVS} environments on {available_cores()} cores")
-    table.add_column("environment")
+    table = Table(title=f"on {available_cores()} cores")
+    table.add_column("environment (how many)")
     table.add_column("contestant")
     for heading in ("steps/s", "× Gym Sync", "× Gym Async", "× SB3 Subproc", "% of bound"):
         table.add_column(heading, justify="right")
@@ -125,7 +133,7 @@ def show(results: Results, console: Console) -> None:
         for name, speed in speeds.items():
             cells = [ratio(speed / speeds[p]) if p in speeds else "" for p in (SYNC, *PEERS)]
             table.add_row(
-                env,
+                f"{env} ({len(WORKLOADS[env].creators)})",
                 name,
                 f"{speed:,.0f}",
                 *cells,
@@ -161,35 +169,56 @@ def as_markdown(results: Results) -> str:
             text += f" ({ratio(speeds[name] / fastest)}×)"
         return text
 
-    heading = [f"steps/s, {NUM_ENVS} environments, {available_cores()} cores", *envs]
+    sized = [f"{env} ({len(WORKLOADS[env].creators)})" for env in envs]
+    heading = [f"steps/s, {available_cores()} cores", *sized]
     rows = [heading, ["---"] * len(heading)]
     rows += [[name, *(cell(env, name) for env in envs)] for name in names]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def draw(results: Results, path: Path) -> None:
-    """A bar per contestant and environment: how many times the fastest of the others."""
+    """A panel for each environment with a bar for each contestant."""
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(9, 0.32 * sum(map(len, results.speeds.values()))))
-    position, labels = 0, []
-    for env, speeds in results.speeds.items():
-        fastest = max(v for n, v in speeds.items() if n != BOUND and not n.startswith("pufferlib"))
-        for name, speed in speeds.items():
-            own = name.startswith("pufferlib")
-            color = "tab:orange" if own else "tab:gray" if name == BOUND else "tab:blue"
-            axes.barh(position, speed / fastest, color=color)
-            axes.text(speed / fastest, position, f" {speed:,.0f}", va="center", fontsize=7)
-            labels.append((position, f"{env}  {name}"))
-            position += 1
-        position += 1
-    axes.set_yticks(*zip(*labels, strict=True), fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("times the fastest of the others (steps per second at the bars)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    speeds = results.speeds
+    names = [name for name in max(speeds.values(), key=len) if name != BOUND]
+    columns = min(4, len(speeds))
+    rows = -(-len(speeds) // columns)
+    size = (1.4 + 2.1 * columns, 0.5 + (0.5 + 0.15 * len(names)) * rows)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, sharey=True, squeeze=False, layout="constrained"
+    )
+    for axes, env in zip(grid.flat, speeds, strict=False):
+        draw_panel(axes, env, speeds[env], names)
+    for axes in grid.flat[len(speeds) :]:
+        axes.set_axis_off()
+    figure.supxlabel("environment steps per second; dashed: all cores, bare", fontsize=7)
+    figure.savefig(path, dpi=130)
+
+
+def draw_panel(axes: Any, env: str, speeds: dict[str, float], names: list[str]) -> None:
+    for position, name in enumerate(names):
+        speed = speeds.get(name, 0)
+        own = name.startswith("pufferlib")
+        axes.barh(position, speed, color="tab:orange" if own else "tab:blue", height=0.75)
+        axes.text(speed, position, f" {brief(speed)}", va="center", fontsize=6)
+    fastest = max(speed for name, speed in speeds.items() if name != BOUND)
+    axes.set_xlim(0, 1.3 * fastest)
+    if speeds[BOUND] < 1.3 * fastest:  # nobody comes near where the environment costs nothing
+        axes.axvline(speeds[BOUND], color="black", linewidth=0.8, linestyle="--")
+    axes.set_title(f"{env} ({len(WORKLOADS[env].creators)})", fontsize=8)
+    axes.set_yticks(range(len(names)), names, fontsize=6)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xticks([])
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+
+
+def brief(speed: float) -> str:
+    """Three digits: 1,230, 12.3k, 123k; nothing for a contestant that was not there."""
+    if speed < 10_000:
+        return f"{float(f'{speed:.3g}'):,.0f}" if speed else ""
+    return f"{speed / 1000:.3g}k"
 
 
 def as_json(results: Results) -> dict[str, Any]:
@@ -205,7 +234,7 @@ def as_json(results: Results) -> dict[str, Any]:
             for name in ("pufferlib", "gymnasium", "stable_baselines3", "envpool", "nle", "ale_py")
             if importlib.util.find_spec(name)
         },
-        "num_envs": NUM_ENVS,
+        "num_envs": {env: len(WORKLOADS[env].creators) for env in results.speeds},
         "steps_per_second": results.speeds,
         "targets": [
             {
@@ -225,7 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=2.0, help="per measurement")
     parser.add_argument("--repeats", type=int, default=3, help="of which the median counts")
-    parser.add_argument("--envs", nargs="+", choices=ENVS, default=list(ENVS))
+    parser.add_argument("--envs", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
     parser.add_argument("--markdown", type=Path, help="write the README's table to this file")
     parser.add_argument("--plot", type=Path, help="draw the speeds (needs matplotlib)")
@@ -238,8 +267,9 @@ def main() -> None:
     warnings.simplefilter("ignore")  # more workers than cores is the point
     console, results = Console(width=None if os.isatty(1) else 140), Results()
     for env in args.envs:
-        if extra := missing(env):
-            console.print(f"{env} is left out: pip install 'pufferlib[{extra}]' brings it")
+        if (workload := WORKLOADS[env]).missing:
+            missing = f"pip install 'pufferlib[{workload.extra}]' brings it"
+            console.print(f"{env} is left out: {missing}")
             continue
         with console.status(f"measuring {env} …"):
             results.measure(env, tuple(args.workers), args.seconds, args.repeats)
