@@ -58,10 +58,18 @@ update_lists() {
     touch "$RUN_DIR/lists-are-new"
 }
 
+# missing_packages NAME...: those that are not installed, one a line. Asks once: dpkg reads all it knows
+# for every question.
+missing_packages() {
+    local installed
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+    printf 'installed %s\n' "$@" | grep -vxFf <(printf '%s\n' "$installed") | cut -d' ' -f2 || true
+}
+
 # install_packages NAME...: those of them that are not installed yet, without recommended ones.
 install_packages() {
-    local name missing=()
-    for name in "$@"; do is_installed "$name" || missing+=("$name"); done
+    local name missing
+    mapfile -t missing < <(missing_packages "$@")
     ((${#missing[@]})) || return 0
     if [[ $DRY_RUN == 1 ]]; then
         printf 'would install %s\n' "${missing[*]}"
@@ -71,9 +79,8 @@ install_packages() {
     repair_packages
     update_lists
     apt_get install --no-install-recommends "${missing[@]}"
-    for name in "${missing[@]}"; do
-        is_installed "$name" || fail "$name is not installed, although apt-get reports success" \
-            "apt-get install $name"
+    for name in $(missing_packages "${missing[@]}"); do
+        fail "$name is not installed, although apt-get reports success" "apt-get install $name"
     done
 }
 

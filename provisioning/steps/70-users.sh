@@ -12,8 +12,21 @@ apply() {
     for file in "$REPOSITORY"/provisioning/tank/*.py; do
         write_file "$TANK_LIBRARY/tank/${file##*/}" 0644 <"$file"
     done
+    compile_library
     write_file /usr/local/bin/tank 0755 <"$REPOSITORY/provisioning/login/tank"
     users_json | write_file /etc/tank/users.json 0644
+}
+
+# Else the first program that runs as root does it: verify.sh, which changes nothing, or the first login,
+# which waits.
+compile_library() {
+    local file name compiled stale=0
+    for file in "$SYSROOT$TANK_LIBRARY"/tank/*.py; do
+        name=${file##*/}
+        compiled=("${file%/*}/__pycache__/${name%.py}".*.pyc)
+        [[ ${compiled[0]-} -nt $file ]] || stale=1
+    done
+    ((stale == 0)) || change "compile the command tank" python3 -m compileall -q "$SYSROOT$TANK_LIBRARY"
 }
 
 # What the command reads: the image and quota of new users, and whom they ask.

@@ -30,14 +30,16 @@ esac""",
     "docker": "",
     "dpkg": "",
     "dpkg-query": """
-last=${!#}
-if [[ $2 == -f && $# == 3 ]]; then
-    while read -r name _; do echo "installed $name"; done <"$INSTALLED"
-    exit 0
-fi
-version=$(awk -v name="$last" '$1 == name {print $2; exit}' "$INSTALLED")
-[[ -n $version ]] || exit 1
-case $3 in *Version*) printf '%s' "$version" ;; *) printf installed ;; esac""",
+format=$3 status=0
+shift 3
+(($#)) || set -- $(cut -d' ' -f1 "$INSTALLED")
+for name in "$@"; do
+    version=$(awk -v name="$name" '$1 == name {print $2; exit}' "$INSTALLED")
+    [[ -n $version ]] || { status=1; continue; }
+    line=${format//'${db:Status-Status}'/installed} line=${line//'${Package}'/$name}
+    printf -- "${line//'${Version}'/$version}"
+done
+exit $status""",
     "gpg": "sed -n 's/^FINGERPRINT /fpr:::::::::/p' \"${!#}\"",
     "id": "echo 0",
     "ip": "",

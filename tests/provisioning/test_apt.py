@@ -39,6 +39,8 @@ def test_only_missing_packages_are_installed(machine):
     assert installs == ["--no-install-recommends tmux", "--no-install-recommends htop"]
     # The lists are fetched once in a run.
     assert sum(call.endswith(" update") for call in machine.called("apt-get")) == 1
+    # dpkg reads all it knows for each question: one before and one after, however many packages.
+    assert len(machine.called("dpkg-query")) == 4
 
 
 def test_package_that_apt_did_not_install(machine):

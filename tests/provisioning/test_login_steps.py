@@ -65,6 +65,19 @@ def test_a_second_run_changes_nothing(login, step):
     } == before
 
 
+@pytest.mark.slow
+def test_what_is_installed_is_compiled(login):
+    """Else the first program that runs as root would do it: verify.sh, which changes nothing."""
+    login.step("70")
+    library = login.path("/usr/local/lib/tank/tank")
+    compiled = [path.name.split(".")[0] for path in library.glob("__pycache__/*.pyc")]
+    assert sorted(compiled) == sorted(path.stem for path in library.glob("*.py"))
+    (library / "cli.py").touch()
+    assert login.step("70", "is_done").returncode != 0
+    assert "compile the command tank" in login.step("70").stdout
+    assert login.step("70", "is_done").returncode == 0
+
+
 def test_modes_of_what_is_installed(login):
     login.step("70")
     login.step("80")
