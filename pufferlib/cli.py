@@ -23,6 +23,8 @@ COMMANDS = {
         "find how it runs fastest here: puffer autotune ENV",
     ),
     "profile": ("pufferlib.commands.profile:profile", "where training's time goes"),
+    "runs": ("pufferlib.commands.runs:runs", "list and compare what has been trained"),
+    "plot": ("pufferlib.commands.plot:plot", "draw learning curves: puffer plot RUN…"),
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
     "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),

@@ -26,7 +26,7 @@ from pufferlib.trainer import checkpoint
 
 ROOT = Path(pufferlib.__file__).parent.parent
 SHORT = (
-    *("--train.total-timesteps", "4096", "--train.torch-threads", "1", "--train.logger", "none"),
+    *("--train.total-timesteps", "4096", "--train.torch-threads", "1", "--train.loggers", "none"),
     *("--vec.backend", "serial", "--vec.num-envs", "16"),
 )
 
@@ -299,7 +299,7 @@ def test_install_of_what_needs_nothing_and_of_what_is_unknown(capsys):
 
 @pytest.mark.smoke
 def test_train_then_resume_then_eval(here, capsys):
-    assert main(["train", "squared", *SHORT, "--train.logger", "tensorboard"]) == 0
+    assert main(["train", "squared", *SHORT, "--train.loggers", "tensorboard"]) == 0
     text = capsys.readouterr().out
     for part in ("steps/s", "parameters", "score at the start", "score at the end", "episodes"):
         assert part in text

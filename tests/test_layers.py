@@ -51,6 +51,7 @@ FREE = {"pufferlib.exceptions", "pufferlib.__version__", "pufferlib.__file__"}
 OPTIONAL = {
     "imageio": "trainer/rendering.py",
     "imageio_ffmpeg": "trainer/rendering.py",
+    "matplotlib": "commands/plot.py",
     "mpe2": "environments/mpe/",
     "nle": "environments/nethack/",
     "pygame": "environments/",

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from pufferlib import clean_pufferl
 from pufferlib.commands.signals import GracefulExit, Interrupted
-from pufferlib.exceptions import PufferError
+from pufferlib.exceptions import CheckpointError, ConfigError, PufferError
 from pufferlib.trainer.config import Config
 from pufferlib.trainer.dashboard import Dashboard, duration, number
-from pufferlib.trainer.loggers import make_logger
+from pufferlib.trainer.loggers import RunInfo, State, make_loggers
 from pufferlib.trainer.monitor import Monitor
 from pufferlib.trainer.progress import (
     EpisodeWindow,
@@ -23,6 +23,7 @@ from pufferlib.trainer.progress import (
     numbers,
     time_left,
 )
+from pufferlib.trainer.record import finish as finish_record
 from pufferlib.trainer.setup import make_policy, make_vecenv, parameter_count
 from pufferlib.vector import VecEnv
 
@@ -50,6 +51,8 @@ class Session:
         self.config = config
         self.run_dir = run_dir
         self.console = console or Console()
+        # Before all that takes time: a package may be missing.
+        self._loggers = make_loggers(config.train.loggers, self._print)
         vecenv = make_vecenv(config)
         try:
             self.trainer = self._make_trainer(vecenv, resume)
@@ -57,13 +60,15 @@ class Session:
             vecenv.close()
             raise
         self._parameters = parameter_count(self.trainer.policy)
-        self._logger = make_logger(config.train.logger, run_dir)
         self._monitor = Monitor()
         self._speed = Speedometer()
         self._window = EpisodeWindow()
         self._history = ScoreHistory()
         self._saved: tuple[int, Path] | None = None
         self._next_log = 0.0
+        self._unlogged: Snapshot | None = None
+        self._state: State = "crashed"  # until it is known to have ended otherwise
+        self._error: str | None = None
 
     def run(self, stop: GracefulExit) -> int:
         """Train to the end, or until `stop`; prints the summary and returns the exit code.
@@ -71,6 +76,8 @@ class Session:
         Whatever ends the run, a checkpoint is written if the weights are finite.
         """
         try:
+            with stop.interruptible():
+                self._open_loggers()
             exit_code = self._train_and_save(stop)
             self._summarize()
         finally:
@@ -93,13 +100,16 @@ class Session:
             with Dashboard(self.console) as dashboard:
                 self._train(stop, dashboard)
         except Interrupted as interruption:
+            self._state = "interrupted"
             self._print(f"{interruption}")
             self._rescue()
             return interruption.exit_code
-        except Exception:
+        except Exception as error:
+            self._error = f"{type(error).__name__}: {error}"
             self._rescue()
             raise
         self._save()
+        self._state = "finished"
         return 0
 
     def _train(self, stop: GracefulExit, dashboard: Dashboard) -> None:
@@ -112,7 +122,7 @@ class Session:
             clean_pufferl.train(self.trainer)
             self._observe(dashboard)
             if interval and self.trainer.epoch % interval == 0:
-                self._save()
+                self._save_midway()
             stop.check()
 
     def _observe(self, dashboard: Dashboard) -> None:
@@ -122,17 +132,23 @@ class Session:
         self._window.add(means, stats.counts)
         if key in means:
             self._history.add(self.trainer.global_step, means[key], stats.counts[key])
-        snapshot = self._snapshot()
-        dashboard.update(snapshot)
+        self._unlogged = self._snapshot()
+        dashboard.update(self._unlogged)
         if time.monotonic() >= self._next_log:
+            self._log()
+
+    def _log(self) -> None:
+        """Log the last update, unless it has been."""
+        if self._unlogged is not None:
             self._next_log = time.monotonic() + LOG_SECONDS
-            self._logger.log(_metrics(snapshot), snapshot.steps)
+            self._loggers.log(_metrics(self._unlogged), self._unlogged.steps)
+            self._unlogged = None
 
     def _snapshot(self) -> Snapshot:
         trainer, elapsed = self.trainer, self.trainer.elapsed
         total_steps = self.config.train.total_timesteps
         fraction = min(trainer.progress(), 1.0)
-        losses = numbers(trainer.losses) | {"learning_rate": trainer.learning_rate}
+        schedules = {"learning_rate": trainer.learning_rate, "ent_coef": trainer.ent_coef}
         return Snapshot(
             title=f"puffer train {self.config.env_name}",
             run=str(self.run_dir),
@@ -146,7 +162,7 @@ class Session:
             steps_per_second=self._speed.mark(trainer.global_step),
             parameters=self._parameters,
             timings=trainer.timings,
-            losses=losses,
+            losses=numbers(trainer.losses) | schedules,
             episodes=self._window.episodes,
             stats=self._window.means(),
             usage=self._monitor.sample(),
@@ -157,6 +173,13 @@ class Session:
         if self._saved is None or self._saved[0] != self.trainer.epoch:
             self._saved = self.trainer.epoch, clean_pufferl.save_checkpoint(self.trainer)
         return self._saved[1]
+
+    def _save_midway(self) -> None:
+        """Write a checkpoint if that is possible: by the next one the disk may have space again."""
+        try:
+            self._save()
+        except CheckpointError as error:
+            self._print(f"no checkpoint of update {self.trainer.epoch:,}: {error}")
 
     def _rescue(self) -> None:
         """Save what can be saved, without hiding the error that ended the run."""
@@ -170,9 +193,32 @@ class Session:
         else:
             self._print(f"checkpoint of update {self.trainer.epoch:,}: {path}")
 
+    def _open_loggers(self) -> None:
+        config, first_step = self.config.to_dict(), self.trainer.global_step
+        self._loggers.open(RunInfo(directory=self.run_dir, config=config, first_step=first_step))
+
     def _close(self) -> None:
-        self._logger.close()
+        """What may take long (a server of curves) comes last: after a signal it is broken off."""
         clean_pufferl.close(self.trainer)
+        self._record_end()
+        self._log()
+        self._loggers.close(self._state)
+
+    def _record_end(self) -> None:
+        trainer = self.trainer
+        result = {
+            "steps": trainer.global_step,
+            "updates": trainer.epoch,
+            "seconds": round(trainer.elapsed, 3),
+            "parameters": self._parameters,
+            "score_at_start": self._history.start().mean,
+            "score_at_end": self._history.end().mean,
+            "error": self._error,
+        }
+        try:
+            finish_record(self.run_dir, self._state, result)
+        except ConfigError as error:
+            self._print(str(error))
 
     def _summarize(self) -> None:
         trainer, key, env_name = self.trainer, self.config.score_key, self.config.env_name
@@ -201,6 +247,7 @@ def _metrics(snapshot: Snapshot) -> dict[str, float]:
     return {
         "performance/steps_per_second": snapshot.steps_per_second,
         "performance/updates": snapshot.updates,
+        "performance/episodes": snapshot.episodes,
         **{f"train/{name}": value for name, value in snapshot.losses.items()},
         **{f"episodes/{name}": value for name, value in snapshot.stats.items()},
         **{f"seconds/{name}": value for name, value in snapshot.timings.items()},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pufferlib.commands.signals import GracefulExit, Interrupted
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config, merge, read_toml
+from pufferlib.trainer.record import begin as begin_record
 from pufferlib.trainer.runs import find_checkpoint, new_run_dir, run_dir_of, write_config
 from pufferlib.trainer.setup import (
     apply_over,
@@ -60,6 +62,7 @@ def run(config: Config, resume: Path | None = None) -> int:
     run_dir = run_dir_of(resume) if resume else None
     run_dir = run_dir or new_run_dir(config.train.data_dir, config.env_name)
     write_config(run_dir, config.to_dict())
+    begin_record(run_dir, config.env_name, config.score_key, sys.argv)
     with GracefulExit() as stop:
         try:
             with stop.interruptible():

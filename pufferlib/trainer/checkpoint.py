@@ -18,15 +18,10 @@ from torch import Tensor, nn
 import pufferlib
 from pufferlib.exceptions import CheckpointError
 from pufferlib.trainer import episodes
+from pufferlib.trainer.runs import LATEST, checkpoint_dir
 from pufferlib.trainer.trainer import Trainer
 
 FORMAT = 1
-LATEST = "latest.pt"
-
-
-def checkpoint_dir(run_dir: Path) -> Path:
-    """Where a run keeps its checkpoints."""
-    return run_dir / "checkpoints"
 
 
 def save(trainer: Trainer) -> Path:

@@ -110,8 +110,8 @@ class TrainConfig:
     them. Restoring them runs code that the file names; False to resume from files of others."""
     data_dir: str = "runs"
     """Directory that holds the runs."""
-    logger: Literal["tensorboard", "none"] = "tensorboard"
-    """Where the curves go."""
+    loggers: tuple[Literal["tensorboard", "wandb", "mlflow", "none"], ...] = ("tensorboard",)
+    """Where the curves go beside the run's own metrics.jsonl; several may be named."""
 
     def validate(self) -> None:
         """Raise `ConfigError` for a value that cannot work whatever the environment is."""

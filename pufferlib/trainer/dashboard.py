@@ -139,6 +139,8 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     if 0 < size < 0.001:
         return f"{value:.1e}"
+    if size and size < 0.01:
+        return f"{value:.2g}"
     return f"{value:,.{3 if size < 10 else 2 if size < 1000 else 1}f}"
 
 

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pufferlib.exceptions import CheckpointError
-from pufferlib.trainer.checkpoint import LATEST, checkpoint_dir
+from pufferlib.exceptions import CheckpointError, ConfigError
 from pufferlib.trainer.options import did_you_mean
+from pufferlib.trainer.record import write_json
 
 CONFIG_FILE = "config.json"
+LATEST = "latest.pt"
+"""Another name of a run's newest checkpoint."""
+
+
+def checkpoint_dir(run_dir: Path) -> Path:
+    """Where a run keeps its checkpoints."""
+    return run_dir / "checkpoints"
 
 
 def new_run_dir(data_dir: str | Path, env_name: str) -> Path:
-    """Make `data_dir/<env>-<utc YYYYmmddTHHMMSS>-<4 hex digits>` and return it."""
+    """Make `data_dir/<env>-<utc YYYYmmddTHHMMSS>-<4 hex digits>` and return it.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     path = Path(data_dir) / f"{_slug(env_name)}-{stamp}-{secrets.token_hex(2)}"
-    path.mkdir(parents=True)
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(
+            f"train.data_dir: cannot make {path}: {error.strerror}; choose another directory"
+        ) from error
     return path
 
 
 def write_config(run_dir: Path, values: dict[str, Any]) -> None:
-    """Write the configuration of a run beside its checkpoints."""
-    text = json.dumps(values, indent=2) + "\n"
-    (run_dir / CONFIG_FILE).write_text(text, encoding="utf-8")
+    """Write the configuration of a run beside its checkpoints.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    write_json(run_dir / CONFIG_FILE, values)
 
 
 def find_checkpoint(reference: str, env_name: str, data_dir: str | Path) -> Path:

@@ -156,5 +156,5 @@ def test_help_shows_the_options(capsys):
 def test_measure_then_train(capsys):
     assert main(["autotune", "squared", "--seconds", "3", "--vec.num-envs", "4"]) == 0
     assert "recommended" in capsys.readouterr().out
-    options = ["--train.total-timesteps", "512", "--train.logger", "none"]
+    options = ["--train.total-timesteps", "512", "--train.loggers", "none"]
     assert main(["train", "squared", "--vec.auto", "True", *options]) == 0

@@ -138,6 +138,7 @@ def test_line_leaves_out_what_is_unknown():
         (1234.56, "1,234.6"),
         (123456.7, "123,457"),
         (0.00025, "2.5e-04"),
+        (0.0025, "0.0025"),
         (float("inf"), "inf"),
         (float("nan"), "nan"),
     ],
