@@ -105,7 +105,7 @@ def microseconds(workload: Workload, seconds: float) -> dict[str, float]:
     example.action_space.seed(0)
     actions = [example.action_space.sample() for _ in range(64)]
     example.close()
-    env = 1 / steps_per_second(bare(lambda: workload.make().env, actions), seconds / 3)
+    env = 1 / steps_per_second(bare([lambda: workload.make().env], actions), seconds / 3)
     with made_trainer(workload, Setting()) as trainer:
         clean_pufferl.evaluate(trainer)
         network = Network(trainer)

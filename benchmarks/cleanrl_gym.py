@@ -69,7 +69,7 @@ def as_gym(make: Callable[[], Env]) -> ModuleType:
             RecordEpisodeStatistics=_unchanged,
             ResizeObservation=wrappers.ResizeObservation,
             GrayScaleObservation=wrappers.GrayscaleObservation,
-            FrameStack=wrappers.FrameStackObservation,
+            FrameStack=lambda env, frames: Seedable(wrappers.FrameStackObservation(env, frames)),
         ),
     )
     return module

@@ -36,14 +36,12 @@ class Episodes:
     Attributes:
         steps: environment steps until then, of all environments together.
         returns: its undiscounted sum of rewards, as the task gives them.
-        seconds: when it ended.
-        begun: when the first environment was reset.
+        begun: wall-clock and CPU seconds of this process when the first environment was reset.
     """
 
     steps: list[int] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    begun: float | None = None
+    begun: tuple[float, float] | None = None
     total_steps: int = 0
 
 
@@ -59,7 +57,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """A new episode."""
         if self._episodes.begun is None:
-            self._episodes.begun = time.perf_counter()
+            self._episodes.begun = time.perf_counter(), time.process_time()
         self._return = 0.0
         return self.env.reset(**kwargs)
 
@@ -71,7 +69,6 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         if terminal or truncation:
             self._episodes.steps.append(self._episodes.total_steps // self._frame_skip)
             self._episodes.returns.append(self._return)
-            self._episodes.seconds.append(time.perf_counter())
         return observation, reward, terminal, truncation, info
 
 
@@ -208,8 +205,11 @@ TASKS: dict[str, Task] = {
 
 
 def continuous_wrappers(env: Env, gamma: float) -> Env:
-    """What CleanRL's script for continuous actions puts around an environment."""
-    env = gymnasium.wrappers.ClipAction(gymnasium.wrappers.FlattenObservation(env))
+    """What CleanRL's script for continuous actions puts around an environment.
+
+    All but `ClipAction`: the other learners clip actions themselves.
+    """
+    env = gymnasium.wrappers.FlattenObservation(env)
     env = gymnasium.wrappers.NormalizeObservation(env)
     space = env.observation_space
     env = gymnasium.wrappers.TransformObservation(env, lambda x: np.clip(x, -10, 10), space)

@@ -127,10 +127,9 @@ def train(learner: str, task: Task, seed: int) -> dict[str, Any]:
     """Train, and say what came out; see `Episodes` for what is measured."""
     episodes = Episodes()
     torch.set_num_threads(1)
-    cpu = time.process_time()
     LEARNERS[learner](task, seed, episodes)
-    end, cpu = time.perf_counter(), time.process_time() - cpu
     assert episodes.begun is not None
+    wall, cpu = time.perf_counter() - episodes.begun[0], time.process_time() - episodes.begun[1]
     steps, returns = np.array(episodes.steps), np.array(episodes.returns)
     return {
         "learner": learner,
@@ -140,7 +139,7 @@ def train(learner: str, task: Task, seed: int) -> dict[str, Any]:
         "final_return": float(returns[-LAST_EPISODES:].mean()),
         "final_episodes": len(returns[-LAST_EPISODES:]),
         "episodes": len(returns),
-        "wall_seconds": round(end - episodes.begun, 1),
+        "wall_seconds": round(wall, 1),
         "cpu_seconds": round(cpu, 1),
         "load": round(os.getloadavg()[0], 1),
         "curve": curve(steps, returns, task.settings.total_timesteps),
