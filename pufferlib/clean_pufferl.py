@@ -29,13 +29,20 @@ from pufferlib.trainer import checkpoint, episodes, losses
 from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.collect import choose, receive, send, store
 from pufferlib.trainer.config import TrainConfig
+from pufferlib.trainer.distributed import ALONE, Group
 from pufferlib.trainer.finite import require_finite
 from pufferlib.trainer.learn import anneal, correct_off_policy, learn_epochs
 from pufferlib.trainer.optimizers import make_optimizer
-from pufferlib.trainer.prepare import make_experience, pick_device, seed_everything, use_threads
+from pufferlib.trainer.prepare import (
+    env_seed,
+    make_experience,
+    pick_device,
+    seed_everything,
+    use_threads,
+)
 from pufferlib.trainer.runs import new_run_dir
 from pufferlib.trainer.states import RecurrentStates
-from pufferlib.trainer.statistics import Statistics, Tally
+from pufferlib.trainer.statistics import Statistics, Tally, pool
 from pufferlib.trainer.trainer import Trainer
 from pufferlib.vector import VecEnv
 
@@ -57,6 +64,7 @@ def create(
     policy: nn.Module,
     run_dir: str | Path | None = None,
     record: Mapping[str, Any] | None = None,
+    group: Group = ALONE,
 ) -> Trainer:
     """Set up a training run. Seeds the global random generators and sets torch's CPU threads.
 
@@ -68,16 +76,20 @@ def create(
         run_dir: where checkpoints go; by default a directory is made in `config.data_dir`.
         record: what checkpoints say about the run beside its weights (JSON-able; `env_name` is
             the key of the environment's name). By default the training configuration.
+        group: the processes that train this policy together, of which each has as many
+            environments; the sizes in `config` are those of all. `trainer.distributed` has more.
 
     Raises:
         ConfigError: sizes that do not fit the environments, or a device that does not exist.
     """
-    resolved = config.resolve(vecenv.num_agents)
-    seed_everything(config.seed, config.torch_deterministic)
+    policy = getattr(policy, "_orig_mod", policy)
+    recurrent = is_recurrent(policy)
+    resolved = config.resolve(vecenv.num_agents, group.size, recurrent)
+    seed_everything(group.own_seed(config.seed), config.torch_deterministic)
     use_threads(config.torch_threads)
     device = pick_device(config.device)
-    policy = getattr(policy, "_orig_mod", policy).to(device)
-    recurrent = is_recurrent(policy)
+    policy = policy.to(device)
+    group.copy_from_main(policy.state_dict().values())
     experience = make_experience(resolved, vecenv)
     record = dict(record or {"train": dataclasses.asdict(resolved)})
     return Trainer(
@@ -95,11 +107,14 @@ def create(
         run_dir=Path(run_dir or new_run_dir(config.data_dir, record.get("env_name") or "run")),
         record=record,
         tally=Tally(getattr(vecenv.driver_env, "possible_agents", ())),
+        group=group,
     )
 
 
 def evaluate(trainer: Trainer) -> Statistics:
     """Collect one batch with the current policy; returns means over the episodes that ended.
+
+    Steps and episodes are those of all processes.
 
     The last rows of a batch are only valued, not acted upon: the next batch begins with them,
     under the policy as it is then.
@@ -118,8 +133,8 @@ def evaluate(trainer: Trainer) -> Statistics:
         send(trainer, choice.actions)
         rows = receive(trainer)
     trainer.pending = rows
-    trainer.global_step += trainer.experience.count_valid()
-    trainer.stats = trainer.tally.statistics()
+    trainer.global_step += trainer.group.add_counts(trainer.experience.count_valid())
+    trainer.stats = pool(trainer.tally.statistics(), trainer.group)
     return trainer.stats
 
 
@@ -138,12 +153,14 @@ def train(trainer: Trainer) -> dict[str, float]:
     require_finite(segments, trainer.native_dtype, trainer.vecenv.driver_env.num_agents)
     state = trainer.states.at(segments.slots) if trainer.states else None
     batch = Batch(segments, trainer.device, state)
+    batch.steps = trainer.group.add_counts(batch.steps)
     returns = segments.values + segments.advantages
     trainer.clock.lap("copy")
     if trainer.config.vtrace:
         returns = correct_off_policy(trainer, segments, batch)
     anneal(trainer, batch.steps)
     trainer.losses = learn_epochs(trainer, batch)
+    trainer.group.copy_from_main(trainer.policy.buffers())  # running means, if the policy has any
     valid = segments.valid
     explained = losses.explained_variance(segments.values[valid], returns[valid])
     if explained is not None:
@@ -160,8 +177,7 @@ def reset(trainer: Trainer) -> None:
     Segments that were under way are dropped. Where `load_checkpoint` cannot restore episodes, it
     ends with this: the resumed run equals one that calls `reset` at the same epoch.
     """
-    sequence = np.random.SeedSequence([trainer.config.seed, trainer.epoch])
-    trainer.env_seed = int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
+    trainer.env_seed = env_seed(_seed_of_epoch(trainer), trainer.vecenv.num_envs, trainer.group)
     trainer.needs_reset = True
     trainer.pending = None
     trainer.experience.clear()
@@ -197,8 +213,19 @@ def load_checkpoint(trainer: Trainer, path: str | Path) -> str | None:
     why_new = episodes.restore(trainer, content["episodes"])
     if why_new is not None:
         reset(trainer)
-    checkpoint.set_rng_state(content["rng"])  # last: environments of this process may have drawn
+    # Last, as environments of this process may have drawn. Of several processes, a checkpoint has
+    # the generators of one: all begin anew then.
+    if trainer.group.size > 1:
+        seed = trainer.group.own_seed(_seed_of_epoch(trainer))
+        seed_everything(seed, trainer.config.torch_deterministic)
+    else:
+        checkpoint.set_rng_state(content["rng"])
     return why_new
+
+
+def _seed_of_epoch(trainer: Trainer) -> int:
+    sequence = np.random.SeedSequence([trainer.config.seed, trainer.epoch])
+    return int(sequence.generate_state(1)[0]) & 0x7FFFFFFF
 
 
 def close(trainer: Trainer) -> None:

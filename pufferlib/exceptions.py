@@ -37,8 +37,16 @@ class CheckpointError(PufferError, RuntimeError):
     """A checkpoint could not be written, read or applied."""
 
 
+class ExportError(PufferError, RuntimeError):
+    """A policy that cannot be written in another format."""
+
+
 class SnapshotError(PufferError, RuntimeError):
     """The state of an environment could not be taken or put back."""
+
+
+class GroupError(PufferError, RuntimeError):
+    """Another process of a run with several has ended, or does not answer."""
 
 
 class ConfigError(PufferError, ValueError):

@@ -12,8 +12,10 @@ from pufferlib.commands.signals import GracefulExit, Interrupted
 from pufferlib.exceptions import CheckpointError, ConfigError, PufferError
 from pufferlib.trainer.config import Config
 from pufferlib.trainer.dashboard import Dashboard, duration, number
-from pufferlib.trainer.loggers import RunInfo, State, make_loggers
+from pufferlib.trainer.distributed import ALONE, Group
+from pufferlib.trainer.loggers import Loggers, RunInfo, State, make_loggers
 from pufferlib.trainer.monitor import Monitor
+from pufferlib.trainer.prepare import env_seed
 from pufferlib.trainer.progress import (
     EpisodeWindow,
     Score,
@@ -24,7 +26,7 @@ from pufferlib.trainer.progress import (
     time_left,
 )
 from pufferlib.trainer.record import finish as finish_record
-from pufferlib.trainer.setup import make_policy, make_vecenv, parameter_count
+from pufferlib.trainer.setup import base_seed, make_policy, make_vecenv, parameter_count
 from pufferlib.vector import VecEnv
 
 LOG_SECONDS = 1.0
@@ -38,6 +40,7 @@ class Session:
         config: what to train and how.
         run_dir: where checkpoints and curves go.
         resume: a checkpoint to go on from.
+        group: the processes that train together, connected; the first one shows, logs and saves.
         console: where the dashboard and the summary go.
     """
 
@@ -46,14 +49,17 @@ class Session:
         config: Config,
         run_dir: Path,
         resume: Path | None = None,
+        group: Group = ALONE,
         console: Console | None = None,
     ) -> None:
         self.config = config
         self.run_dir = run_dir
-        self.console = console or Console()
+        self.group = group
+        self.console = console or Console(quiet=not group.is_main)
         # Before all that takes time: a package may be missing.
-        self._loggers = make_loggers(config.train.loggers, self._print)
-        vecenv = make_vecenv(config)
+        names = config.train.loggers
+        self._loggers = make_loggers(names, self._print) if group.is_main else Loggers({})
+        vecenv = make_vecenv(config, group)
         try:
             self.trainer = self._make_trainer(vecenv, resume)
         except BaseException:
@@ -88,7 +94,11 @@ class Session:
     def _make_trainer(self, vecenv: VecEnv, resume: Path | None) -> clean_pufferl.Trainer:
         config = self.config
         policy = make_policy(config, vecenv.driver_env)
-        trainer = clean_pufferl.create(config.train, vecenv, policy, self.run_dir, config.to_dict())
+        trainer = clean_pufferl.create(
+            config.train, vecenv, policy, self.run_dir, config.to_dict(), self.group
+        )
+        if self.group.size > 1:
+            trainer.env_seed = env_seed(base_seed(config), vecenv.num_envs, self.group)
         if resume is not None:
             why_new = clean_pufferl.load_checkpoint(trainer, resume)
             how = f"environments start new episodes: {why_new}" if why_new else "episodes go on"
@@ -116,7 +126,7 @@ class Session:
         interval = self.config.train.checkpoint_interval
         self.trainer.begin(self.trainer.global_step)
         self._speed.mark(self.trainer.global_step)
-        while self.trainer.progress() < 1:
+        while self.trainer.agreed_progress() < 1:
             with stop.interruptible():
                 clean_pufferl.evaluate(self.trainer)
             clean_pufferl.train(self.trainer)
@@ -168,11 +178,10 @@ class Session:
             usage=self._monitor.sample(),
         )
 
-    def _save(self) -> Path:
-        """Write a checkpoint, unless this update has one."""
-        if self._saved is None or self._saved[0] != self.trainer.epoch:
+    def _save(self) -> None:
+        """Write a checkpoint, unless this update has one or another process writes it."""
+        if self.group.is_main and (self._saved is None or self._saved[0] != self.trainer.epoch):
             self._saved = self.trainer.epoch, clean_pufferl.save_checkpoint(self.trainer)
-        return self._saved[1]
 
     def _save_midway(self) -> None:
         """Write a checkpoint if that is possible: by the next one the disk may have space again."""
@@ -187,11 +196,11 @@ class Session:
             self._print("no checkpoint written: the weights are not finite")
             return
         try:
-            path = self._save()
+            self._save()
         except (PufferError, OSError) as error:
             self._print(f"no checkpoint written: {error}")
-        else:
-            self._print(f"checkpoint of update {self.trainer.epoch:,}: {path}")
+        if self._saved:
+            self._print(f"checkpoint of update {self._saved[0]:,}: {self._saved[1]}")
 
     def _open_loggers(self) -> None:
         config, first_step = self.config.to_dict(), self.trainer.global_step
@@ -200,7 +209,8 @@ class Session:
     def _close(self) -> None:
         """What may take long (a server of curves) comes last: after a signal it is broken off."""
         clean_pufferl.close(self.trainer)
-        self._record_end()
+        if self.group.is_main:
+            self._record_end()
         self._log()
         self._loggers.close(self._state)
 

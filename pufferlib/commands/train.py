@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from pufferlib import environments
 from pufferlib.commands.arguments import Option, parse_config
 from pufferlib.commands.session import Session
 from pufferlib.commands.signals import GracefulExit, Interrupted
-from pufferlib.exceptions import ConfigError
+from pufferlib.exceptions import ConfigError, GroupError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config, merge, read_toml
+from pufferlib.trainer.distributed import Group, connected, group_of
 from pufferlib.trainer.record import begin as begin_record
 from pufferlib.trainer.runs import find_checkpoint, new_run_dir, run_dir_of, write_config
 from pufferlib.trainer.setup import (
@@ -29,6 +33,9 @@ OPTIONS: dict[str, Option] = {
     "resume": (str | None, None, "Go on with a run: 'latest', its name, or a checkpoint file."),
     "print_config": (bool, False, "Print the resolved configuration as JSON and exit."),
 }
+
+AFTER_OTHERS = 3.0
+"""Seconds that a process stays which failed because another had."""
 
 
 def train(arguments: Sequence[str]) -> int:
@@ -57,20 +64,64 @@ def run(config: Config, resume: Path | None = None) -> int:
     """Train as `config` says, from the checkpoint `resume` on if given; returns an exit code.
 
     The first SIGINT or SIGTERM writes a checkpoint and ends the run. So does any exception, as
-    long as the weights are finite; it is then raised again.
+    long as the weights are finite; it is then raised again. Started by `torchrun`, this is one of
+    several processes, all of which must be given the same.
     """
+    group = group_of(os.environ)
+    with GracefulExit() as stop:
+        try:
+            if group.size == 1:
+                return _run(config, resume, group, stop)
+            return _run_together(config, resume, group, stop)
+        except Interrupted as interruption:
+            if group.is_main:
+                print(interruption)
+            return interruption.exit_code
+
+
+def _run_together(config: Config, resume: Path | None, group: Group, stop: GracefulExit) -> int:
+    """`_run` as one of several processes of `torchrun`, which is told the error that ends it.
+
+    A process that fails because another has leaves `torchrun` the time to see that one first.
+    """
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    def connect_and_run() -> int:
+        try:
+            with connected(group, config.train.device):
+                group.require_equal("the configuration", _options(config.to_dict()))
+                return _run(config, resume, group, stop)
+        except GroupError as error:
+            print(f"puffer: error: {error}", file=sys.stderr, flush=True)
+        with suppress(Interrupted), stop.interruptible():
+            time.sleep(AFTER_OTHERS)
+        return 1
+
+    return record(connect_and_run)() or 0
+
+
+def _run(config: Config, resume: Path | None, group: Group, stop: GracefulExit) -> int:
+    run_dir = group.from_main(_prepare_run_dir(config, resume) if group.is_main else Path())
+    with stop.interruptible():
+        session = Session(config, run_dir, resume, group)
+    return session.run(stop)
+
+
+def _prepare_run_dir(config: Config, resume: Path | None) -> Path:
     run_dir = run_dir_of(resume) if resume else None
     run_dir = run_dir or new_run_dir(config.train.data_dir, config.env_name)
     write_config(run_dir, config.to_dict())
     begin_record(run_dir, config.env_name, config.score_key, sys.argv)
-    with GracefulExit() as stop:
-        try:
-            with stop.interruptible():
-                session = Session(config, run_dir, resume)
-            return session.run(stop)
-        except Interrupted as interruption:
-            print(interruption)
-            return interruption.exit_code
+    return run_dir
+
+
+def _options(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested groups of options as `{"train.seed": 1, …}`."""
+    options: dict[str, Any] = {}
+    for key, value in values.items():
+        is_group = isinstance(value, Mapping)
+        options |= _options(value, f"{prefix}{key}.") if is_group else {prefix + key: value}
+    return options
 
 
 def split_environment(arguments: Sequence[str], command: str) -> tuple[str, list[str]]:

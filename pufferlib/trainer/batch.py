@@ -16,6 +16,20 @@ from pufferlib.trainer.states import State
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """The minibatch that all processes learn from together, each from its part.
+
+    Attributes:
+        samples: in all parts together, at least 1.
+        mean, std: of the advantages of these samples; the population's standard deviation.
+    """
+
+    samples: int
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True, slots=True)
 class Minibatch:
     """What one optimizer step learns from: `n` valid samples among `B` rows, or `B` by `T`.
 
@@ -26,6 +40,7 @@ class Minibatch:
         chosen: `(n,)`, the valid ones among the flattened rows; None when all are.
         state, starts: for recurrent policies, else None.
         weights: `(n,)`, at most 1, what a sample counts; None: all count 1.
+        whole: what several processes' parts make together; None: this is the whole minibatch.
     """
 
     observations: Tensor
@@ -38,6 +53,12 @@ class Minibatch:
     state: State | None = None
     starts: Tensor | None = None
     weights: Tensor | None = None
+    whole: Whole | None = None
+
+    @property
+    def samples(self) -> int:
+        """How many the whole minibatch has."""
+        return self.whole.samples if self.whole else len(self.advantages)
 
 
 class Batch:
@@ -75,24 +96,33 @@ class Batch:
             for part in _parts(np.flatnonzero(self._valid), size):
                 yield part, self._of_samples(part)
             return
-        per_part = max(1, size // self._valid.shape[1])
-        for part in _parts(np.flatnonzero(self._valid.any(1)), per_part):
+        for part in _parts(*self.pieces(size, in_segments=True)):
             yield self._rows(part)[self._valid[part]], self._of_segments(part)
 
-    def minibatches(self, size: int) -> Iterator[Minibatch]:
+    def minibatches(self, size: int, count: int | None = None) -> Iterator[Minibatch]:
         """One pass over all valid samples in random order, in nearly equal parts of up to `size`.
 
         For a recurrent policy the parts are whole segments; segments without a valid sample are
         left out. The order comes from torch's global random generator.
-        """
-        if self._state is None:
-            samples = np.flatnonzero(self._valid)
-            return (self._of_samples(part) for part in _shuffled_parts(samples, size))
-        segments = np.flatnonzero(self._valid.any(1))
-        per_part = max(1, size // self._valid.shape[1])
-        return (self._of_segments(part) for part in _shuffled_parts(segments, per_part))
 
-    def prioritized_minibatches(self, size: int, alpha: float, beta: float) -> Iterator[Minibatch]:
+        Args:
+            size: of a minibatch in samples.
+            count: of minibatches, instead of the fewest; some of them may be empty then.
+        """
+        items, per_part = self.pieces(size, self._state is not None)
+        items = items[torch.randperm(len(items)).numpy()]
+        cut = self._of_samples if self._state is None else self._of_segments
+        return (cut(part) for part in _parts(items, per_part, count))
+
+    def pieces(self, size: int, in_segments: bool) -> tuple[NDArray[np.int64], int]:
+        """The valid samples, or the segments that have any, and how many make a minibatch."""
+        if not in_segments:
+            return np.flatnonzero(self._valid), size
+        return np.flatnonzero(self._valid.any(1)), max(1, size // self._valid.shape[1])
+
+    def prioritized_minibatches(
+        self, size: int, alpha: float, beta: float, count: int | None = None
+    ) -> Iterator[Minibatch]:
         """As many minibatches as one pass has, of segments drawn with replacement.
 
             P(i) = p_i^alpha / sum_k p_k^alpha;   w_i = (N P(i))^-beta / max_k w_k
@@ -105,18 +135,19 @@ class Batch:
             size: of a minibatch in samples, as in `minibatches`.
             alpha: 0 draws evenly, 1 in proportion.
             beta: 0 corrects nothing, 1 makes the expected gradient that of even draws.
+            count: of minibatches, as in `minibatches`.
         """
         counts = self._valid.sum(1)
-        segments = np.flatnonzero(counts)
+        segments, per_part = self.pieces(size, in_segments=True)
         if not len(segments):
+            yield from (self._of_samples(segments) for _ in range(count or 0))
             return
         sizes = self._advantages.abs().reshape(self._valid.shape).sum(1).cpu().numpy()
         priorities = (sizes[segments] / counts[segments] + 1e-6) ** alpha
         shares = priorities / priorities.sum()
         weights = (len(segments) * shares) ** -beta
         weights /= weights.max()
-        per_part = max(1, size // self._valid.shape[1])
-        for _ in range(-(-len(segments) // per_part)):
+        for _ in range(-(-len(segments) // per_part) if count is None else count):
             drawn = torch.multinomial(torch.from_numpy(shares), per_part, replacement=True).numpy()
             yield self._of_drawn(segments[drawn], weights[drawn])
 
@@ -168,14 +199,12 @@ class Batch:
         )
 
 
-def _shuffled_parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
-    """A random permutation in parts."""
-    return _parts(items[torch.randperm(len(items)).numpy()], size)
-
-
-def _parts(items: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
-    """The fewest parts of at most `size`, none more than 1 larger than another."""
-    return np.array_split(items, -(-len(items) // size)) if len(items) else []
+def _parts(
+    items: NDArray[np.int64], size: int, count: int | None = None
+) -> list[NDArray[np.int64]]:
+    """`count` parts, else the fewest of at most `size`; none more than 1 larger than another."""
+    count = -(-len(items) // size) if count is None else count
+    return np.array_split(items, count) if count else []
 
 
 def _flat(tensor: Tensor, rows: int) -> Tensor:

@@ -133,28 +133,40 @@ class TrainConfig:
                 "train.weight_decay: Adam has none that is decoupled; set train.optimizer adamw"
             )
 
-    def resolve(self, num_agents: int) -> ResolvedTrainConfig:
+    def resolve(
+        self, num_agents: int, processes: int = 1, recurrent: bool = True
+    ) -> ResolvedTrainConfig:
         """The same with sizes that are integers and fit together.
 
-        Raises `ConfigError` naming both numbers when they do not.
+        Args:
+            num_agents: of the environments of this process.
+            processes: that share the sizes of `self` among them; the result has this one's part.
+            recurrent: the policy has a memory, so that a minibatch consists of whole segments.
+
+        Raises:
+            ConfigError: the sizes do not fit; names both numbers.
         """
         self.validate()
-        horizon = self.bptt_horizon
-        batch = num_agents * horizon if self.batch_size == "auto" else self.batch_size
-        _require_multiple("train.batch_size", batch, "train.bptt_horizon", horizon)
+        unit, of_what = self.bptt_horizon * processes, "train.bptt_horizon"
+        if processes > 1:
+            of_what += f" times the {processes} processes"
+        batch = num_agents * unit if self.batch_size == "auto" else self.batch_size
+        require_multiple("train.batch_size", batch, of_what, unit)
         minibatch = self.minibatch_size
         if minibatch == "auto":
-            minibatch = _quarter(batch // horizon) * horizon
-        _require_multiple("train.minibatch_size", minibatch, "train.bptt_horizon", horizon)
-        _require_multiple("train.batch_size", batch, "train.minibatch_size", minibatch)
+            minibatch = _quarter(batch // unit) * unit
+        if recurrent or self.prio_alpha:
+            require_multiple("train.minibatch_size", minibatch, of_what, unit)
+        require_multiple("train.minibatch_size", minibatch, "the processes", processes)
+        require_multiple("train.batch_size", batch, "train.minibatch_size", minibatch)
         values = {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
-        sizes = {"batch_size": batch, "minibatch_size": minibatch}
+        sizes = {"batch_size": batch // processes, "minibatch_size": minibatch // processes}
         return ResolvedTrainConfig(**(values | sizes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedTrainConfig(TrainConfig):
-    """A `TrainConfig` whose sizes are known, made by `TrainConfig.resolve`."""
+    """A `TrainConfig` whose sizes are known, and those of this process; from `resolve`."""
 
     batch_size: int
     minibatch_size: int
@@ -301,7 +313,8 @@ def _require_positive(config: Any, *names: str) -> None:
             raise ConfigError(f"train.{name}: expected more than 0, got {value}")
 
 
-def _require_multiple(name: str, value: int, other: str, divisor: int) -> None:
+def require_multiple(name: str, value: int, other: str, divisor: int) -> None:
+    """Raise `ConfigError` with the nearest numbers that fit."""
     if value % divisor:
         below, above = value // divisor * divisor, -(-value // divisor) * divisor
         near = f"{below} or {above}" if below else f"{above}"

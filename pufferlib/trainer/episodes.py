@@ -27,6 +27,8 @@ def capture(trainer: Trainer) -> dict[str, Any]:
     """
     if not trainer.config.resume_episodes:
         return {"missing": "train.resume_episodes is off"}
+    if trainer.group.size > 1:
+        return {"missing": f"the run had {trainer.group.size} processes"}
     if trainer.pending is None or trainer.experience.is_full:
         return {"missing": "the checkpoint was not written between two batches"}
     # None until all is there: after an interruption, what workers still send is not to be trusted.
@@ -56,6 +58,8 @@ def restore(trainer: Trainer, episodes: Mapping[str, Any]) -> str | None:
     """
     if not trainer.config.resume_episodes:
         return "train.resume_episodes is off"
+    if trainer.group.size > 1:
+        return f"the run has {trainer.group.size} processes"
     if "missing" in episodes:
         return str(episodes["missing"])
     if len(episodes["lives"]["steps"]) != trainer.vecenv.num_agents:

@@ -16,7 +16,11 @@ from pufferlib.trainer import losses
 from pufferlib.trainer.advantage import estimate_vtrace
 from pufferlib.trainer.batch import Batch, Minibatch
 from pufferlib.trainer.experience import Segments
+from pufferlib.trainer.together import add_up, make_whole
 from pufferlib.trainer.trainer import Trainer
+
+PARTS = ("policy_loss", "value_loss", "entropy", "old_approx_kl", "approx_kl", "clipfrac")
+"""What `ppo_loss` tells beside the loss."""
 
 
 def anneal(trainer: Trainer, steps: int) -> None:
@@ -24,10 +28,10 @@ def anneal(trainer: Trainer, steps: int) -> None:
 
     Args:
         trainer: whose optimizer is set.
-        steps: of the batch about to be learnt from, which are in `global_step` already.
+        steps: of all processes' batches about to be learnt from; `global_step` has them already.
     """
     config = trainer.config
-    left = max(0.0, 1.0 - trainer.progress(trainer.global_step - steps))
+    left = max(0.0, 1.0 - trainer.agreed_progress(trainer.global_step - steps))
     for group in trainer.optimizer.param_groups:
         group["lr"] = config.learning_rate * (left if config.anneal_lr else 1.0)
     if config.ent_coef_final is not None:
@@ -75,7 +79,7 @@ def learn_epochs(trainer: Trainer, batch: Batch) -> dict[str, float]:
     limit = trainer.config.target_kl
     for _ in range(trainer.config.update_epochs):
         passed = len(history["approx_kl"])
-        minibatches = list(_minibatches(trainer, batch))
+        minibatches = make_whole(trainer.group, list(_minibatches(trainer, batch)))
         for start in range(0, len(minibatches), trainer.config.accumulate):
             group = minibatches[start : start + trainer.config.accumulate]
             for name, value in learn(trainer, group).items():
@@ -96,16 +100,22 @@ def learn(trainer: Trainer, minibatches: Sequence[Minibatch]) -> dict[str, list[
         NonFiniteError: the loss or a gradient is NaN or infinite; the weights are unchanged.
     """
     metrics: dict[str, list[Tensor]] = defaultdict(list)
-    samples = sum(len(minibatch.advantages) for minibatch in minibatches)
+    samples = sum(minibatch.samples for minibatch in minibatches)
     total = torch.zeros((), device=trainer.device)
     trainer.optimizer.zero_grad(set_to_none=True)
     for minibatch in minibatches:
+        if not len(minibatch.advantages):  # of several processes, this one has none of its samples
+            for name in PARTS:
+                metrics[name].append(torch.zeros_like(total))
+            continue
         loss, parts = ppo_loss(trainer, minibatch)
         loss = loss * (len(minibatch.advantages) / samples)
         loss.backward()
         total += loss.detach()
         for name, part in parts.items():
             metrics[name].append(part)
+    if trainer.group.size > 1:
+        total = add_up(trainer, minibatches, total, metrics)
     norm = nn.utils.clip_grad_norm_(trainer.policy.parameters(), trainer.config.max_grad_norm)
     _require_finite_step(trainer, total, norm)
     trainer.optimizer.step()
@@ -113,13 +123,20 @@ def learn(trainer: Trainer, minibatches: Sequence[Minibatch]) -> dict[str, list[
 
 
 def _minibatches(trainer: Trainer, batch: Batch) -> Iterator[Minibatch]:
-    config = trainer.config
+    config, count = trainer.config, _count_minibatches(trainer, batch)
     if not config.prio_alpha:
-        return batch.minibatches(config.minibatch_size)
+        return batch.minibatches(config.minibatch_size, count)
     # Schaul et al. 2016, section 3.4: the correction grows to its whole size by the end.
-    used = min(1.0, trainer.progress(trainer.global_step - batch.steps))
+    used = min(1.0, trainer.agreed_progress(trainer.global_step - batch.steps))
     beta = config.prio_beta0 + (1.0 - config.prio_beta0) * used
-    return batch.prioritized_minibatches(config.minibatch_size, config.prio_alpha, beta)
+    return batch.prioritized_minibatches(config.minibatch_size, config.prio_alpha, beta, count)
+
+
+def _count_minibatches(trainer: Trainer, batch: Batch) -> int:
+    """In a pass: as many as a single process would have for the samples of all."""
+    in_segments = trainer.is_recurrent or bool(trainer.config.prio_alpha)
+    items, per_part = batch.pieces(trainer.config.minibatch_size, in_segments)
+    return -(-trainer.group.add_counts(len(items)) // (per_part * trainer.group.size))
 
 
 def _require_finite_step(trainer: Trainer, loss: Tensor, norm: Tensor) -> None:
@@ -148,7 +165,8 @@ def ppo_loss(trainer: Trainer, minibatch: Minibatch) -> tuple[Tensor, dict[str, 
     log_ratio = logprobs - minibatch.logprobs
     advantages = minibatch.advantages
     if config.norm_adv:
-        advantages = losses.normalize(advantages)
+        whole = minibatch.whole
+        advantages = losses.normalize(advantages, (whole.mean, whole.std) if whole else None)
     parts = {
         "policy_loss": losses.policy_loss(
             log_ratio, advantages, config.clip_coef, minibatch.weights

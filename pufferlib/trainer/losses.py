@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def normalize(advantages: Tensor) -> Tensor:
+def normalize(advantages: Tensor, moments: tuple[float, float] | None = None) -> Tensor:
     """`(A - mean) / (std + 1e-8)` over the minibatch, with the population's std.
 
     A single sample or equal ones give zeros. Source: OpenAI Baselines, `ppo2/model.py`.
+
+    Args:
+        advantages: one per sample.
+        moments: mean and std, where these samples are only a part of the minibatch.
     """
+    if moments is not None:
+        return (advantages - moments[0]) / (moments[1] + 1e-8)
     centred = advantages - advantages.mean()
     return centred / (centred.square().mean().sqrt() + 1e-8)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -10,8 +11,10 @@ from gymnasium.vector import AutoresetMode
 
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer.config import ResolvedTrainConfig
+from pufferlib.trainer.distributed import Group
 from pufferlib.trainer.experience import Experience
 from pufferlib.vector import VecEnv
+from pufferlib.vector.seeds import spread_seed
 
 
 def seed_everything(seed: int, deterministic: bool = True) -> None:
@@ -21,6 +24,20 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
     torch.manual_seed(seed)
     torch.backends.cudnn.deterministic = deterministic
     torch.backends.cudnn.benchmark = not deterministic
+
+
+def env_seed(seed: int, num_envs: int, group: Group) -> int | Sequence[int]:
+    """What this process's environments are reset with, so that those of all have unlike seeds.
+
+    The environments of all processes are numbered in the order of the ranks, and each gets the seed
+    that it would have in a single process.
+
+    Args:
+        seed: of the run.
+        num_envs: in this process.
+        group: of the processes, all with as many environments.
+    """
+    return seed if group.size == 1 else group.share(spread_seed(seed, num_envs * group.size))
 
 
 def use_threads(count: int) -> None:

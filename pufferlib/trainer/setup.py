@@ -12,19 +12,23 @@ from typing import Any
 import torch
 
 from pufferlib import environments, vector
-from pufferlib.exceptions import CheckpointError
+from pufferlib.exceptions import CheckpointError, ConfigError
 from pufferlib.models import LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.checkpoint import load_policy
 from pufferlib.trainer.config import (
     PACKAGED_CONFIGS,
     Config,
+    VecConfig,
     config_type,
     merge,
     options_of,
     read_toml,
+    require_multiple,
 )
+from pufferlib.trainer.distributed import ALONE, Group
 from pufferlib.trainer.tuned import command_of, with_tuned_sizes
 from pufferlib.vector import VecEnv
+from pufferlib.vector.sizes import Sizes, available_cores
 
 
 def canonical_name(env_name: str) -> str:
@@ -89,16 +93,17 @@ def config_from_dict(values: Mapping[str, Any], source: str = "config") -> Confi
     return merge(default_config(values["env_name"]), values, source)
 
 
-def make_vecenv(config: Config, **changes: Any) -> VecEnv:
+def make_vecenv(config: Config, group: Group = ALONE, /, **changes: Any) -> VecEnv:
     """The vectorized environments of `config`; `changes` go over its `vec` and `env` options.
 
     `changes` may hold options of `VecConfig` and `render_mode` or other options of the
-    environment; the first kind wins where a name is in both.
+    environment; the first kind wins where a name is in both. Of several processes each makes its
+    share.
     """
     vec_names = {spec.name for spec in dataclasses.fields(config.vec)}
     vec = {key: value for key, value in changes.items() if key in vec_names}
     env = {key: value for key, value in changes.items() if key not in vec_names}
-    vec_config = dataclasses.replace(config.vec, **vec)
+    vec_config = vec_share(dataclasses.replace(config.vec, **vec), group)
     env_config = dataclasses.replace(config.env, **env)
     task = environments.resolve(config.env_name)
     return vector.make(
@@ -109,8 +114,43 @@ def make_vecenv(config: Config, **changes: Any) -> VecEnv:
         num_workers=_none_if_auto(vec_config.num_workers),
         batch_size=_none_if_auto(vec_config.batch_size),
         zero_copy=vec_config.zero_copy,
-        seed=config.train.seed if vec_config.seed is None else vec_config.seed,
+        seed=group.own_seed(base_seed(config)),
     )
+
+
+def base_seed(config: Config) -> int:
+    """What the seeds of the environments come from."""
+    return config.train.seed if config.vec.seed is None else config.vec.seed
+
+
+def vec_share(config: VecConfig, group: Group) -> VecConfig:
+    """What one of several processes has of the environments and their workers.
+
+    'auto' workers have a core each, and the processes of a machine divide its cores.
+
+    Raises:
+        ConfigError: a number is no multiple of the number of processes; or 'auto' workers with Ray,
+            of which no process knows how many CPUs the others leave.
+    """
+    if group.size == 1:
+        return config
+    changes: dict[str, Any] = {}
+    for name in ("num_envs", "num_workers", "batch_size"):
+        value = getattr(config, name)
+        if value != "auto":
+            require_multiple(f"vec.{name}", value, "the number of processes", group.size)
+            changes[name] = value // group.size
+    if config.backend == "multiprocessing" and config.num_workers == "auto":
+        share = max(1, available_cores() // group.local_size)
+        batch_size = changes.get("batch_size")
+        sizes = Sizes.parallel(changes["num_envs"], "auto", batch_size, config.zero_copy, share)
+        changes["num_workers"] = sizes.num_workers
+    elif config.backend == "ray" and config.num_workers == "auto":
+        raise ConfigError(
+            f"vec.num_workers: expected a number with Ray and {group.size} processes, got 'auto'; "
+            "give the actors of all processes together"
+        )
+    return dataclasses.replace(config, **changes)
 
 
 def make_policy(config: Config, driver_env: Any) -> torch.nn.Module:
@@ -171,8 +211,9 @@ def parameter_count(policy: torch.nn.Module) -> int:
 @functools.cache
 def _default_config(env_name: str) -> Config:
     module = environments.load(env_name)
+    task_configs: Mapping[str, type] = getattr(module, "CONFIGS", {})
     kind = config_type(
-        env=module.EnvConfig,
+        env=task_configs.get(environments.resolve(env_name).task, module.EnvConfig),
         policy=options_of(module.Policy),
         rnn=options_of(_recurrent(module)),
     )

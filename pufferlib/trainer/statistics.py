@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from pufferlib.postprocess import as_number, unroll
+import numpy as np
+
+from pufferlib.postprocess import as_number, has_many_episodes, unroll
+from pufferlib.trainer.distributed import Group
 
 
 class Statistics(dict[str, float]):
@@ -25,6 +28,19 @@ class Statistics(dict[str, float]):
         super().__init__(means or {})
         self.counts = dict(counts or {})
         self.other = dict(other or {})
+
+
+def pool(own: Statistics, group: Group) -> Statistics:
+    """The means over the episodes of all processes; what is no number stays this process's."""
+    if group.size == 1:
+        return own
+    sums: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for means, episodes in group.gather((dict(own), own.counts)):
+        for key, mean in means.items():
+            sums[key] = sums.get(key, 0.0) + mean * episodes[key]
+            counts[key] = counts.get(key, 0) + episodes[key]
+    return Statistics({key: sums[key] / counts[key] for key in sums}, counts, own.other)
 
 
 class Tally:
@@ -47,6 +63,9 @@ class Tally:
     def add(self, infos: Iterable[dict[Any, Any]]) -> None:
         """Take in the infos of one step; nested keys are joined by '/'."""
         for info in infos:
+            if has_many_episodes(info):
+                self._add_episodes(info)
+                continue
             for single in self._split_agents(info):
                 for key, value in unroll(single):
                     self._add_value(key, value)
@@ -64,6 +83,11 @@ class Tally:
             else:
                 rest[key] = value
         yield rest
+
+    def _add_episodes(self, info: Mapping[str, Any]) -> None:
+        for key, values in info.items():
+            self._sums[key] = self._sums.get(key, 0.0) + float(values.sum(dtype=np.float64))
+            self._counts[key] = self._counts.get(key, 0) + len(values)
 
     def _add_value(self, key: str, value: Any) -> None:
         number = as_number(value)

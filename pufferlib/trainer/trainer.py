@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pufferlib.pytorch import NativeDtype
 from pufferlib.trainer.config import ResolvedTrainConfig
+from pufferlib.trainer.distributed import ALONE, Group
 from pufferlib.trainer.experience import Experience, Rows
 from pufferlib.trainer.optimizers import Optimizer
 from pufferlib.trainer.states import RecurrentStates, State
@@ -51,13 +52,14 @@ class Trainer:
         states: the recurrent states, None without.
         run_dir: directory of the run; checkpoints go to its `checkpoints`.
         record: what checkpoints say about the run's configuration, ready for JSON.
-        global_step: valid agent steps collected.
+        group: the processes that train together.
+        global_step: valid agent steps collected by all of them.
         epoch: updates done.
         stats: means over the episodes that ended in the last `evaluate`.
         losses: means over all minibatches of the last `train`.
         started: `time.monotonic()` of the creation or of the resumption.
         first_step: `global_step` at that time.
-        env_seed: seed of the next reset of the environments, where `needs_reset`.
+        env_seed: seed (or one per environment) of their next reset, where `needs_reset`.
         pending: between two batches, the rows that the next one begins with.
     """
 
@@ -75,6 +77,7 @@ class Trainer:
     run_dir: Path
     record: dict[str, Any]
     tally: Tally
+    group: Group = ALONE
     global_step: int = 0
     epoch: int = 0
     stats: Statistics = field(default_factory=Statistics)
@@ -82,7 +85,7 @@ class Trainer:
     clock: Clock = field(default_factory=Clock)
     started: float = field(default_factory=time.monotonic)
     first_step: int = 0
-    env_seed: int | None = None
+    env_seed: int | Sequence[int] | None = None
     needs_reset: bool = True
     pending: Rows | None = None
 
@@ -110,6 +113,10 @@ class Trainer:
             return steps
         begun = self.first_step / limits.total_timesteps
         return max(steps, begun + (1 - begun) * self.elapsed / limits.max_seconds)
+
+    def agreed_progress(self, step: int | None = None) -> float:
+        """`progress` by the first process's clock: for decisions, which all ask for together."""
+        return self.group.from_main(self.progress(step))
 
     @property
     def timings(self) -> dict[str, float]:
