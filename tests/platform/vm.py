@@ -25,7 +25,7 @@ FILES = ROOT / "tests/platform/vm"
 BOOT_SECONDS = 900  # a minute on an idle machine
 # In a container of the machine's image, which has the programs; /mnt is `make_disk`'s directory.
 MAKE_DISK = """
-mount --bind / /media  # without what the engine mounts over it
+mount --bind / /media  # without what the engine mounts over it, which is empty there
 rm /media/.dockerenv   # else systemd takes it for a container
 cp -r /mnt/files/. /media
 cp /boot/vmlinuz-* /mnt/vmlinuz
@@ -80,6 +80,10 @@ def build_images(checkout):
 
 def furnish(files, checkout, key):
     """What differs from machine to machine, the checkout, and the small tank as a file."""
+    (files / "etc").mkdir(parents=True)
+    (files / "etc/hostname").write_text("tank-1\n")
+    (files / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 tank-1\n")
+    (files / "etc/resolv.conf").write_text("nameserver 10.0.2.3\n")  # qemu's own
     (files / "root/.ssh").mkdir(parents=True, mode=0o700)
     (files / "root/.ssh/authorized_keys").write_text(key)
     shutil.copytree(checkout, files / CHECKOUT.removeprefix("/"))
