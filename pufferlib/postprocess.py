@@ -30,6 +30,22 @@ def as_number(value: Any) -> float | None:
     return None
 
 
+def has_many_episodes(info: Mapping[Any, Any]) -> bool:
+    """Whether an info sums up many episodes at once: an array `(episodes,)` under each key.
+
+    Environments of thousands of agents write such infos, in the order of their rows.
+    """
+    return "episode_return" in info and all(
+        isinstance(value, np.ndarray) and value.ndim == 1 for value in info.values()
+    )
+
+
+def split_episodes(info: Mapping[str, np.ndarray]) -> Iterator[dict[str, float]]:
+    """Such an info as one info per episode."""
+    columns = [values.tolist() for values in info.values()]
+    return (dict(zip(info, row, strict=True)) for row in zip(*columns, strict=True))
+
+
 class EpisodeSummary:
     """Adds up one agent's episode."""
 

@@ -10,7 +10,14 @@ from gymnasium.spaces import Discrete
 from toys import COMINGS_AND_GOINGS, Echo, Lives, emulate, pair_game
 
 import pufferlib.vector
-from pufferlib.postprocess import EpisodeStats, MultiagentEpisodeStats, as_number, unroll
+from pufferlib.postprocess import (
+    EpisodeStats,
+    MultiagentEpisodeStats,
+    as_number,
+    has_many_episodes,
+    split_episodes,
+    unroll,
+)
 
 
 class Telling(gymnasium.Env):
@@ -199,3 +206,26 @@ def test_as_number(value, number):
 
 def test_unroll():
     assert list(unroll({"a": 1, 2: {"b": {"c": 3}, "d": {}}})) == [("a", 1), ("2/b/c", 3)]
+
+
+def test_an_info_of_many_episodes_is_split():
+    info = {"score": np.array([0.5, 1]), "episode_return": np.array([3, 4], np.int32)}
+    assert has_many_episodes(info)
+    assert list(split_episodes(info)) == [
+        {"score": 0.5, "episode_return": 3},
+        {"score": 1.0, "episode_return": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {},
+        {"score": np.zeros(2)},
+        {"episode_return": 1.0},
+        {"episode_return": np.array(1.0)},
+        {"episode_return": np.zeros(1), "map": "cave"},
+    ],
+)
+def test_other_infos_are_of_one_episode_or_none(info):
+    assert not has_many_episodes(info)

@@ -20,6 +20,7 @@ from torch.distributions import Normal
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
+from pufferlib.postprocess import has_many_episodes, split_episodes
 from pufferlib.pytorch import Logits, MixedLogits, sample_logits
 from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
@@ -277,6 +278,9 @@ def _play(
 def _episode_records(infos: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Infos that sum up an episode; those of several agents lie one level deeper, by agent."""
     for info in infos:
+        if has_many_episodes(info):
+            yield from split_episodes(info)
+            continue
         if "episode_return" in info:
             yield info
             continue

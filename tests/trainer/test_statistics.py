@@ -15,6 +15,16 @@ def test_means_are_over_the_episodes_that_had_the_key():
     assert stats.counts == {"episode_return": 3, "won": 2, "rare": 1}
 
 
+def test_an_info_may_sum_up_many_episodes():
+    tally = Tally()
+    scores = np.array([0.0, 1.0, 1.0], np.float32)
+    tally.add([{"episode_return": scores * 2, "score": scores}, {"episode_return": 3.0}])
+    stats = tally.statistics()
+    assert stats == {"episode_return": 7 / 4, "score": 2 / 3}
+    assert stats.counts == {"episode_return": 4, "score": 3}
+    assert stats.other == {}
+
+
 def test_nested_keys_are_joined():
     tally = Tally()
     tally.add([{"parts": {"walk": 1, "eat": {"apples": 2}}}])
