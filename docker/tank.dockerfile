@@ -26,6 +26,7 @@ WORKDIR /puffer
 COPY pyproject.toml CMakeLists.txt README.md LICENSE ./
 COPY pufferlib/__init__.py pufferlib/
 COPY pufferlib/native pufferlib/native
+COPY pufferlib/environments/ocean/native/*.[ch] pufferlib/environments/ocean/native/
 ENV PUFFER_REQUIRE_NATIVE=1
 # The build directory outlives this step, so a changed source compiles alone. Stale it cannot get:
 # the hash of the sources is part of the compiler's command.

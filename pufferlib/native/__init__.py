@@ -14,14 +14,18 @@ import os
 import warnings
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pufferlib.exceptions import EnvironmentSetupError
 
 __all__ = [
     "advantage_scan",
     "advantage_scan_numpy",
     "available",
+    "require",
     "state",
     "vtrace_scan",
     "vtrace_scan_numpy",
@@ -61,6 +65,22 @@ def state() -> str:
         return "missing"
     on_disk = _hash_sources(Path(__file__).parent, _core.SOURCES.split())
     return "fresh" if on_disk in (None, _core.SOURCE_HASH) else "stale"
+
+
+def require(name: str, what: str) -> Any:
+    """`name` of the compiled module, for `what` has no twin in NumPy.
+
+    Raises:
+        EnvironmentSetupError: pufferlib was installed without its core, or with an older one.
+    """
+    if _core is None or not hasattr(_core, name):
+        lacking = "was installed without" if _core is None else "has an older build of"
+        raise EnvironmentSetupError(
+            f"{what} needs pufferlib's native core, and this pufferlib {lacking} it. Install C and "
+            "C++ compilers (on Debian and Ubuntu: apt install gcc g++ python3-dev) and install "
+            f"pufferlib again; in its repository: `{REBUILD}`"
+        )
+    return getattr(_core, name)
 
 
 def _warn_if_stale(core: ModuleType, directory: Path) -> None:

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "advantage_scan.hpp"
+#include "ocean.hpp"
 #include "vtrace_scan.hpp"
 
 namespace nb = nanobind;
@@ -81,4 +82,5 @@ NB_MODULE(_native, module) {
                "next_values"_a.noconvert(), "terminals"_a.noconvert(), "dones"_a.noconvert(),
                "valid"_a.noconvert(), "ratios"_a.noconvert(), "gamma"_a, "lam"_a, "rho_clip"_a,
                "c_clip"_a, "out"_a.noconvert(), "errors"_a.noconvert());
+    bind_ocean(module);
 }

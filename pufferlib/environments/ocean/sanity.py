@@ -166,10 +166,14 @@ class Squared(gymnasium.Env[Observation, int]):
         return nearest if self._remaining else self.distance_to_target
 
     def render(self) -> str:
-        """The square as coloured terminal cells: targets cyan, the agent red."""
-        return "".join(
-            "".join(_CELLS[cell] for cell in line) + _END_OF_LINE for line in self._grid().tolist()
-        )
+        """The square as coloured terminal cells."""
+        return show_grid(self._grid())
+
+
+def show_grid(grid: Observation) -> str:
+    """A grid of cells as coloured text: targets cyan, the agent red."""
+    lines = ("".join(_CELLS[cell] for cell in line) for line in grid.tolist())
+    return "".join(line + _END_OF_LINE for line in lines)
 
 
 def _clip(coordinate: int, side: int) -> int:

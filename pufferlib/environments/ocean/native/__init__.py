@@ -1,0 +1,6 @@
+"""Environments in C that step thousands of agents per call, straight into the bound rows."""
+
+from pufferlib.environments.ocean.native.squared import NativeSquared
+from pufferlib.environments.ocean.native.worlds import NativeEnv
+
+__all__ = ["NativeEnv", "NativeSquared"]
