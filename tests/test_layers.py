@@ -20,10 +20,10 @@ PACKAGE = Path(pufferlib.__file__).parent
 LAYERS = {
     "exceptions": 0,
     "lock": 0,
+    "native": 0,
     "spaces": 0,
     "buffers": 1,
     "flatten": 1,
-    "native": 1,
     "snapshot": 1,
     "environment": 2,
     "wrappers": 2,

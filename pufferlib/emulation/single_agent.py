@@ -13,6 +13,7 @@ from pufferlib.emulation.base import API, EmulatedEnv, Rows
 from pufferlib.emulation.ports import action_port, observation_port, outer_space
 from pufferlib.emulation.postprocessing import MakePostprocessor, PostprocessedEnv
 from pufferlib.environment import Infos
+from pufferlib.native.rows import row_step
 
 
 class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[override]  # render_mode is read-only
@@ -97,18 +98,38 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
 
 
 class GymnasiumRows(Rows):
-    """One row. `last_reward` has the precision that the environment gave it."""
+    """One row."""
 
     def __init__(self, env: GymnasiumPufferEnv, buffers: Buffers) -> None:
         super().__init__(env, buffers)
-        self.last_reward = 0.0
         observation_row = buffers.observations[0, ...]
         self.observation = observation_port(env.observation_plan, observation_row)
         self.action = action_port(env.action_plan, buffers.actions[0, ...], "action")
-        self._rewards = memoryview(buffers.rewards)  # type: ignore[arg-type]
+        # Python writes single numbers to a memoryview in less time than to an array.
+        outcomes: list[Any] = [buffers.rewards, buffers.terminals, buffers.truncations]
+        self._rewards, self._terminals, self._truncations = [memoryview(a) for a in outcomes]
+        self._last_reward: list[Any] = [0.0]
         self._act = self.action.get
         self._write = self.observation.put
         self._check_mask = self._mask_checker(observation_row)
+        self._shortcut = row_step(
+            env_step=self._env_step,
+            act=self._act,
+            write=self._write,
+            actions=self._actions,
+            rewards=buffers.rewards,
+            last_reward=self._last_reward,
+            check=self._check_mask,
+            step_anew=self.step,
+            take=self._take,
+        )
+        if self._shortcut is not None:
+            self.step = self._shortcut.step  # type: ignore[method-assign]  # below, but compiled
+
+    @property
+    def last_reward(self) -> Any:
+        """The last step's, in the precision that the environment gave it."""
+        return self._last_reward[0]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
         """Write the first row of an episode."""
@@ -119,9 +140,9 @@ class GymnasiumRows(Rows):
             self._reset_checked()
         if self._check_mask:
             self._check_mask()
-        buffers = self.buffers
-        buffers.rewards[0] = 0
-        buffers.terminals[0] = buffers.truncations[0] = self.ended = False
+        self._rewards[0] = 0
+        self._terminals[0] = self._truncations[0] = self.ended = False
+        self._open_shortcut()
         return [info] if info else []
 
     def step(self, actions: NDArray[Any]) -> Infos:
@@ -130,25 +151,39 @@ class GymnasiumRows(Rows):
             return self.reset()
         if actions is not self._actions:
             self._actions[...] = actions
-        checking = self._checking
-        if checking:
+        if self._checking:
             self.action.check()
-        result = self._env_step(self._act())
+        return self._take(self._env_step(self._act()))
+
+    def set_place(self, place: dict[str, Any]) -> None:
+        """The inverse of `get_place`."""
+        super().set_place(place)
+        self._open_shortcut()
+
+    def _take(self, result: Any) -> Infos:
+        """Write the row that a step of the environment gave."""
         try:
             observation, reward, terminal, truncation, info = result
         except (TypeError, ValueError):
             raise self._bad_step(result) from None
         self._write(observation)
-        self._rewards[0] = self.last_reward = reward
+        self._rewards[0] = self._last_reward[0] = reward
         if terminal or truncation:
             self._end(terminal, truncation)
         elif self._check_mask:
             self._check_mask()
-        if checking:
+        if self._checking:
             self.env.observation_plan.check(observation)
             self._step_checked()
+        self._open_shortcut()
         return [info] if info else []
 
     def _end(self, terminal: bool, truncation: bool) -> None:
-        self.buffers.terminals[0], self.buffers.truncations[0] = terminal, truncation
+        self._terminals[0], self._truncations[0] = terminal, truncation
         self.ended = True
+
+    def _open_shortcut(self) -> None:
+        """Let the shortcut do the steps in which there is nothing to reset or to check."""
+        if self._shortcut is not None:
+            self._shortcut.env_step = self._env_step
+            self._shortcut.ready = not (self.ended or self._checking)

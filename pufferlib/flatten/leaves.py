@@ -141,6 +141,17 @@ def visitor(
     return visit
 
 
+def parts_of(
+    space: Space[Any], parts: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()
+) -> Any:
+    """The parts of the leaves, nested as `pufferlib.native.rows.row_writer` takes them."""
+    if not is_composite(space):
+        return parts[path]
+    children = children_of(space)  # type: ignore[arg-type]
+    nested = [parts_of(child, parts, (*path, key)) for key, _, child in children]
+    return [key for key, _, _ in children], nested
+
+
 def _key_error(name: str, space: Any, sample: Any) -> SpaceError:
     expected = [key for key, _, _ in children_of(space)]
     try:

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space, Tuple
 from numpy.typing import NDArray
 
-from pufferlib.flatten.leaves import Leaf, Visitor, leaves_of, struct_of, visitor
+from pufferlib.flatten.leaves import Leaf, Visitor, leaves_of, parts_of, struct_of, visitor
+from pufferlib.native.rows import row_writer
 from pufferlib.spaces import dtype_bounds, is_composite, row_layout
 
 
@@ -56,8 +57,14 @@ class ObservationPlan:
 
         It raises SpaceError when a sample's keys, shape, dtype or range do not fit.
         """
-        writers = {leaf.path: _leaf_writer(leaf, _field(leaf, row)) for leaf in self.leaves}
-        return visitor(self.space, self.name, writers)
+        fields = {leaf.path: _field(leaf, row) for leaf in self.leaves}
+        writers = {leaf.path: _leaf_writer(leaf, fields[leaf.path]) for leaf in self.leaves}
+        parts = {
+            leaf.path: (_shared(leaf.dtype), fields[leaf.path], writers[leaf.path])
+            for leaf in self.leaves
+        }
+        write = visitor(self.space, self.name, writers)
+        return row_writer(parts_of(self.space, parts), write)
 
     def check(self, sample: Any) -> None:
         """Raise unless `sample` fits keys, shapes, dtypes and bounds of the space.
@@ -105,6 +112,12 @@ def _field(leaf: Leaf, row: NDArray[Any]) -> NDArray[Any]:
     if 0 in leaf.shape:
         return np.zeros(leaf.shape, leaf.dtype)
     return np.ndarray(leaf.shape, leaf.dtype, buffer=row, offset=leaf.offset)
+
+
+def _shared(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The object that all arrays of a dtype have, but those that were unpickled, is known by."""
+    shared = np.dtype(dtype.char)
+    return shared if shared == dtype else dtype
 
 
 def _leaf_writer(leaf: Leaf, field: NDArray[Any]) -> Visitor:

@@ -9,6 +9,7 @@
 
 #include "advantage_scan.hpp"
 #include "ocean.hpp"
+#include "row_step.hpp"
 #include "vtrace_scan.hpp"
 
 namespace nb = nanobind;
@@ -83,4 +84,5 @@ NB_MODULE(_native, module) {
                "valid"_a.noconvert(), "ratios"_a.noconvert(), "gamma"_a, "lam"_a, "rho_clip"_a,
                "c_clip"_a, "out"_a.noconvert(), "errors"_a.noconvert());
     bind_ocean(module);
+    puffer::bind_row_step(module);
 }

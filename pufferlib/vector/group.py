@@ -106,7 +106,7 @@ class EnvGroup:
         self._seeds: list[int | None] = [None] * len(creators)
         self._steps = 0
         self._rows: list[Any] = []
-        self._stepping: list[tuple[Callable[[Any], Infos], Any]] = []
+        self._stepping: list[tuple[int, Callable[[Any], Infos], Any]] = []
         self._current = memoryview(bytearray(4)).cast("I")
         try:
             self._create()
@@ -137,7 +137,8 @@ class EnvGroup:
         views = self._views_of(buffers)
         self._rows = [env.bind(view) for env, view in zip(self.envs, views, strict=True)]
         self._stepping = [
-            (rows.step, view.actions) for rows, view in zip(self._rows, views, strict=True)
+            (i, rows.step, view.actions)
+            for i, (rows, view) in enumerate(zip(self._rows, views, strict=True))
         ]
 
     def _views_of(self, buffers: Buffers) -> list[Buffers]:
@@ -164,7 +165,7 @@ class EnvGroup:
         self._steps += 1
         infos: Infos = []
         current = self._current
-        for i, (step, actions) in enumerate(self._stepping):
+        for i, step, actions in self._stepping:
             current[0] = i
             try:
                 new = step(actions)

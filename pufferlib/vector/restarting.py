@@ -157,7 +157,7 @@ class RestartingGroup(EnvGroup):
 
     def _mark_lost(self, i: int) -> None:
         self._lost.add(i)
-        self._stepping[i] = (functools.partial(self._begin, i), self._views[i].actions)
+        self._stepping[i] = (i, functools.partial(self._begin, i), self._views[i].actions)
 
     def _begin(self, i: int, actions: NDArray[Any]) -> Infos:
         """The step after a lost row."""
@@ -171,7 +171,7 @@ class RestartingGroup(EnvGroup):
         self._lost.discard(i)
         view = self._views[i]
         view.masks[...] = True
-        self._stepping[i] = (self._rows[i].step, view.actions)
+        self._stepping[i] = (i, self._rows[i].step, view.actions)
 
     def _new_seed(self, i: int) -> int | None:
         return restart_seed(self._seeds[i], int(self.restarts[i]))

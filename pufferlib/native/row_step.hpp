@@ -1,0 +1,249 @@
+// The ordinary step of an emulated environment without a line of Python of our own.
+//
+// Both classes only know the case that fits. They leave all else, refusals included, to the Python
+// functions that they are made with, which write a row anew from its beginning.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace puffer {
+
+namespace nb = nanobind;
+
+// A leaf of a structured space, with its place in the row, or keys and what is behind them.
+class SampleNode {
+   public:
+    // `parts`: (list of keys, list of parts), or (dtype, field, otherwise): an ndarray of `dtype`
+    // and of the field's shape is copied into the field; `otherwise` takes any other value.
+    explicit SampleNode(const nb::tuple &parts) {
+        if (nb::isinstance<nb::list>(parts[0])) {
+            keys_ = nb::cast<nb::list>(parts[0]);
+            for (const nb::handle child : parts[1]) {
+                children_.emplace_back(nb::cast<nb::tuple>(child));
+            }
+            return;
+        }
+        dtype_ = parts[0];
+        field_ = parts[1];
+        otherwise_ = parts[2];
+        Py_buffer view;
+        if (PyObject_GetBuffer(field_.ptr(), &view, PyBUF_ND | PyBUF_WRITABLE) != 0) {
+            throw nb::python_error();
+        }
+        target_ = view.buf;
+        shape_.assign(view.shape, view.shape + view.ndim);
+        PyBuffer_Release(&view);
+    }
+
+    // Whether the sample had the keys of the space and was written.
+    bool write(PyObject *sample) const {
+        if (!keys_.is_valid()) {
+            if (!copy(sample)) {
+                otherwise_(nb::handle(sample));
+            }
+            return true;
+        }
+        const bool is_dict = PyDict_CheckExact(sample);
+        const auto count = static_cast<Py_ssize_t>(children_.size());
+        if ((!is_dict && !PyTuple_CheckExact(sample)) || PyObject_Size(sample) != count) {
+            return false;
+        }
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject *value =
+                is_dict ? PyDict_GetItemWithError(sample, PyList_GET_ITEM(keys_.ptr(), i))
+                        : PyTuple_GET_ITEM(sample, i);
+            if (value == nullptr) {
+                if (PyErr_Occurred()) {
+                    throw nb::python_error();
+                }
+                return false;
+            }
+            // What the sample holds may be replaced while a leaf's Python function runs.
+            if (!children_[i].write(nb::borrow(value).ptr())) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+   private:
+    bool copy(PyObject *value) const {
+        if (Py_TYPE(value) != Py_TYPE(field_.ptr())) {
+            return false;
+        }
+        static PyObject *const name = PyUnicode_InternFromString("dtype");
+        const nb::object dtype = nb::steal(PyObject_GetAttr(value, name));
+        // NumPy has one object for each of its own dtypes; byte order is part of it.
+        if (!dtype.is(dtype_)) {
+            PyErr_Clear();
+            return false;
+        }
+        Py_buffer view;
+        if (PyObject_GetBuffer(value, &view, PyBUF_ND) != 0) {  // it is not contiguous
+            PyErr_Clear();
+            return false;
+        }
+        const std::size_t shape_bytes = shape_.size() * sizeof(Py_ssize_t);
+        const bool fits = view.ndim == static_cast<int>(shape_.size()) &&
+                          std::memcmp(view.shape, shape_.data(), shape_bytes) == 0;
+        if (fits) {
+            std::memmove(target_, view.buf, view.len);  // it may be the row itself
+        }
+        PyBuffer_Release(&view);
+        return fits;
+    }
+
+    nb::object keys_;
+    std::vector<SampleNode> children_;
+    nb::object dtype_, field_, otherwise_;
+    void *target_ = nullptr;
+    std::vector<Py_ssize_t> shape_;
+};
+
+// Writes samples of a space into one row.
+class RowWriter {
+   public:
+    RowWriter(const nb::tuple &parts, nb::object otherwise)
+        : root_(parts), otherwise_(std::move(otherwise)) {}
+
+    void write(const nb::handle sample) const {
+        if (!root_.write(sample.ptr())) {
+            otherwise_(sample);
+        }
+    }
+
+   private:
+    SampleNode root_;
+    nb::object otherwise_;
+};
+
+// Steps one Gymnasium environment and writes its row.
+struct RowStep {
+    bool ready = false;    // false: whatever comes next is not ordinary
+    nb::object env_step;   // of the environment
+    nb::object act;        // the action that the row of actions holds
+    nb::object write;      // takes an observation
+    nb::object actions;    // the row that `act` reads
+    nb::object rewards;    // float32
+    nb::list last_reward;  // of one element, as the environment gave it
+    nb::object check;      // what to call when the row is written, or None
+    nb::object step_anew;  // all of a step, given its actions
+    nb::object take;       // the rest of a step, given what the environment returned
+    float *reward = nullptr;
+
+    std::array<nb::object *, 6> functions() {
+        return {&env_step, &act, &write, &check, &step_anew, &take};
+    }
+
+    void point_to_rewards() {
+        Py_buffer view;
+        if (PyObject_GetBuffer(rewards.ptr(), &view, PyBUF_ND | PyBUF_WRITABLE) != 0) {
+            throw nb::python_error();
+        }
+        reward = static_cast<float *>(view.buf);
+        PyBuffer_Release(&view);
+    }
+
+    nb::object step(const nb::handle given) {
+        if (!ready || !given.is(actions)) {
+            return step_anew(given);
+        }
+        const nb::object action = call(PyObject_CallNoArgs(act.ptr()));
+        const nb::object result = call(PyObject_CallOneArg(env_step.ptr(), action.ptr()));
+        double number = 0;
+        if (!ordinary(result.ptr(), &number)) {
+            return take(result);
+        }
+        call(PyObject_CallOneArg(write.ptr(), PyTuple_GET_ITEM(result.ptr(), 0)));
+        *reward = static_cast<float>(number);
+        last_reward[0] = nb::borrow(PyTuple_GET_ITEM(result.ptr(), 1));
+        if (!check.is_none()) {
+            call(PyObject_CallNoArgs(check.ptr()));
+        }
+        nb::list infos;
+        PyObject *info = PyTuple_GET_ITEM(result.ptr(), 4);
+        if (PyDict_GET_SIZE(info) != 0) {
+            infos.append(nb::handle(info));
+        }
+        return infos;
+    }
+
+   private:
+    static nb::object call(PyObject *result) {
+        if (result == nullptr) {
+            throw nb::python_error();
+        }
+        return nb::steal(result);
+    }
+
+    // Whether this is a result of Gymnasium's API in the middle of an episode, and its reward.
+    static bool ordinary(PyObject *result, double *number) {
+        if (!PyTuple_CheckExact(result) || PyTuple_GET_SIZE(result) != 5 ||
+            !PyDict_CheckExact(PyTuple_GET_ITEM(result, 4))) {
+            return false;
+        }
+        *number = PyFloat_AsDouble(PyTuple_GET_ITEM(result, 1));
+        const bool fits = !PyErr_Occurred() && PyObject_IsTrue(PyTuple_GET_ITEM(result, 2)) == 0 &&
+                          PyObject_IsTrue(PyTuple_GET_ITEM(result, 3)) == 0;
+        if (!fits) {
+            PyErr_Clear();
+        }
+        return fits;
+    }
+};
+
+// An environment's rows hold their step, which holds them: for Python's garbage collector to see.
+inline int traverse_row_step(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) {
+        for (const nb::object *held : nb::inst_ptr<RowStep>(self)->functions()) {
+            Py_VISIT(held->ptr());
+        }
+    }
+    return 0;
+}
+
+inline int clear_row_step(PyObject *self) {
+    RowStep *step = nb::inst_ptr<RowStep>(self);
+    step->ready = false;
+    for (nb::object *held : step->functions()) {
+        held->reset();
+    }
+    return 0;
+}
+
+inline PyType_Slot row_step_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void *>(traverse_row_step)},
+    {Py_tp_clear, reinterpret_cast<void *>(clear_row_step)},
+    {0, nullptr},
+};
+
+inline void bind_row_step(nb::module_ &module) {
+    using namespace nb::literals;
+    nb::class_<RowWriter>(module, "RowWriter")
+        .def(nb::init<nb::tuple, nb::object>(), "parts"_a, "otherwise"_a)
+        .def("write", &RowWriter::write, "sample"_a.none());
+    nb::class_<RowStep>(module, "RowStep", nb::type_slots(row_step_slots))
+        .def(
+            "__init__",
+            [](RowStep *self, nb::object env_step, nb::object act, nb::object write,
+               nb::object actions, nb::object rewards, nb::list last_reward, nb::object check,
+               nb::object step_anew, nb::object take) {
+                new (self) RowStep{false,   env_step,    act,   write,     actions,
+                                   rewards, last_reward, check, step_anew, take};
+                self->point_to_rewards();
+            },
+            "env_step"_a, "act"_a, "write"_a, "actions"_a, "rewards"_a, "last_reward"_a,
+            "check"_a.none(), "step_anew"_a, "take"_a)
+        .def_rw("ready", &RowStep::ready)
+        .def_rw("env_step", &RowStep::env_step)
+        .def("step", &RowStep::step, "actions"_a);
+}
+
+}  // namespace puffer

@@ -1,0 +1,241 @@
+"""Emulation's compiled shortcuts: the same bytes and refusals as the Python that they shorten."""
+
+import collections
+import functools
+import gc
+import math
+import weakref
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from hypothesis import given, settings
+from strategies import spaces_and_samples
+from toys import Echo, emulate, vectorize
+
+from pufferlib import native
+from pufferlib.buffers import Buffers
+from pufferlib.emulation.single_agent import GymnasiumRows
+from pufferlib.exceptions import APIUsageError, SpaceError
+from pufferlib.flatten import ObservationPlan
+from pufferlib.spaces import row_layout
+
+CORE = native._core
+pytestmark = pytest.mark.skipif(
+    not hasattr(CORE, "RowStep"), reason="the native core is not there, or older than its sources"
+)
+
+SPACE = Dict(
+    a=Box(-9, 9, (2, 3), np.int16),
+    b=Tuple([Box(-9, 9, (2,), np.float32), Discrete(5)]),
+)
+
+
+def written(space, sample, core=CORE):
+    """The bytes of a poisoned row after `sample` was written with this core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "_core", core)
+        plan = ObservationPlan(space)
+        shape, dtype = row_layout(plan.row_space)
+        row = np.ndarray(shape, dtype, np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8))
+        plan.writer(row)(sample)
+    return row.tobytes()
+
+
+def sample(**changes):
+    a = np.arange(6, dtype=np.int16).reshape(2, 3)
+    return {"a": a, "b": (np.float32([7, 8]), 3)} | changes
+
+
+@settings(max_examples=60, deadline=None)
+@given(spaces_and_samples())
+def test_samples_of_any_space_are_written_as_python_writes_them(pair):
+    space, (observation,) = pair
+    assert written(space, observation) == written(space, observation, core=None)
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        sample(),
+        dict(reversed(sample().items())),
+        collections.OrderedDict(sample()),
+        sample(b=[np.float32([7, 8]), np.int64(3)]),
+        sample(a=np.arange(6, dtype=np.int16).reshape(3, 2).T),
+        sample(a=np.arange(6, dtype=">i2").reshape(2, 3)),
+        sample(a=[[1, 2, 3], [4, 5, 6]]),
+        sample(b=(np.float64([0.1, 8]), np.array(3))),
+    ],
+    ids=["plain", "order", "subclass", "list", "strided", "byte order", "lists", "float64"],
+)
+def test_what_does_not_fit_is_converted_as_python_converts_it(observation):
+    assert written(SPACE, observation) == written(SPACE, observation, core=None)
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        sample(c=0),
+        {"a": sample()["a"]},
+        {"a": sample()["a"], "c": 0},
+        sample(b=(np.zeros(2, np.float32),)),
+        sample(a=np.zeros((3, 2), np.int16)),
+        sample(a=np.full((2, 3), 40_000)),
+        7,
+    ],
+    ids=["extra", "missing", "other", "short", "shape", "range", "number"],
+)
+def test_refusals_are_python_s(observation):
+    with pytest.raises(SpaceError) as expected:
+        written(SPACE, observation, core=None)
+    with pytest.raises(SpaceError) as found:
+        written(SPACE, observation)
+    assert str(found.value) == str(expected.value)
+
+
+def test_an_observation_may_be_the_row_itself():
+    plan, row = ObservationPlan(Box(-9, 9, (4,), np.float32)), np.arange(4, dtype=np.float32)
+    plan.writer(row)(row)
+    assert row.tolist() == [0, 1, 2, 3]
+
+
+class Varied(Echo):
+    """Pays and flags in every type that environments use; an episode has `length` steps."""
+
+    REWARDS = (1, 0.1, np.float32(0.3), np.float64(-2), np.array(5.0), True, np.int64(7))
+
+    def step(self, action):
+        observation, _, terminal, truncation, _ = super().step(action)
+        reward = self.REWARDS[self.clock % len(self.REWARDS)]
+        info = {"clock": self.clock} if self.clock % 3 == 0 else {}
+        return observation, reward, np.bool_(terminal), int(truncation), info
+
+
+def trajectory(creator, core, steps=25):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "_core", core)
+        with vectorize(creator, n=2) as vecenv:
+            vecenv.reset(seed=0)
+            results = [vecenv.step(np.array([i % 5, 3])) for i in range(steps)]
+            return [[*(a.tobytes() for a in arrays), infos] for *arrays, infos in results]
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_trajectories_are_python_s(truncates):
+    creator = functools.partial(Varied, length=7, truncates=truncates)
+    assert trajectory(creator, CORE) == trajectory(creator, None)
+
+
+class Counting(GymnasiumRows):
+    """Counts the results that are taken in Python."""
+
+    taken = 0
+
+    def _take(self, result):
+        self.taken += 1
+        return super()._take(result)
+
+
+def counting(env, **options):
+    emulated = emulate(env, **options)
+    spaces = emulated.single_observation_space, emulated.single_action_space
+    rows = Counting(emulated, Buffers.allocate(*spaces, 1))
+    rows.reset(seed=0)
+    return rows
+
+
+@pytest.mark.parametrize(("check", "taken"), [("first", 2), ("never", 1), ("always", 5)])
+def test_only_checked_and_last_steps_are_taken_in_python(check, taken):
+    rows = counting(Echo(length=5), check=check)
+    for _ in range(5):
+        rows.step(rows.buffers.actions)
+    assert (rows.taken, rows.ended) == (taken, True)
+    rows.step(rows.buffers.actions)  # the reset
+    assert rows.buffers.observations.tolist() == [[0, -1]]
+
+
+def test_actions_from_elsewhere_are_copied_in():
+    rows = counting(Echo())
+    for action in (1, 2, 3):
+        rows.step(np.array([action]))
+        assert rows.buffers.observations.tolist() == [[0, action]]
+
+
+class Breaking(Echo):
+    """Returns `result` at its third step, or calls it."""
+
+    result = None
+
+    def step(self, action):
+        ordinary = super().step(action)
+        if self.clock != 3:
+            return ordinary
+        return self.result() if callable(self.result) else self.result
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        ((0, 0, False, {}), APIUsageError, "tuple of 4"),
+        (None, APIUsageError, "NoneType"),
+        ((np.zeros(3), 0, False, False, {}), SpaceError, r"expected shape \(2,\)"),
+        ((np.zeros(2), "one", False, False, {}), TypeError, "invalid type for format 'f'"),
+        ((np.zeros(2), 0, np.zeros(2), False, {}), ValueError, "ambiguous"),
+        (lambda: 1 / 0, ZeroDivisionError, "division by zero"),
+    ],
+    ids=["old", "none", "shape", "reward", "flag", "raises"],
+)
+def test_a_broken_step_fails_as_in_python(result, error, message):
+    env = Breaking()
+    env.result = result
+    rows = counting(env)
+    rows.step(rows.buffers.actions)
+    rows.step(rows.buffers.actions)
+    with pytest.raises(error, match=message):
+        rows.step(rows.buffers.actions)
+
+
+def test_a_restored_environment_is_the_one_that_steps():
+    rows = counting(Echo(length=9))
+    for _ in range(3):
+        rows.step(rows.buffers.actions)
+    state = rows.get_state()
+    rows.step(rows.buffers.actions)
+    rows.set_state(state)
+    rows.step(rows.buffers.actions)
+    assert rows.env.env.clock == 4
+
+
+def test_dropped_rows_and_their_environment_are_collected():
+    rows = counting(Echo())
+    env = weakref.ref(rows.env.env)
+    del rows
+    gc.collect()
+    assert env() is None
+
+
+class Masked(gymnasium.Env):
+    """Allows nothing at its third step."""
+
+    observation_space = Dict(action_mask=Box(0, 1, (2,), np.int8), x=Box(0, 1, (1,), np.float32))
+    action_space = Discrete(2)
+    clock = 0
+
+    def observe(self):
+        return {"action_mask": np.full(2, self.clock != 3, np.int8), "x": np.zeros(1, np.float32)}
+
+    def reset(self, *, seed=None, options=None):
+        return self.observe(), {}
+
+    def step(self, action):
+        self.clock += 1
+        return self.observe(), 0.0, False, False, {}
+
+
+def test_masks_are_checked_at_every_step():
+    rows = counting(Masked())
+    rows.step(rows.buffers.actions)
+    rows.step(rows.buffers.actions)
+    with pytest.raises(SpaceError, match="at least one allowed option"):
+        rows.step(rows.buffers.actions)
