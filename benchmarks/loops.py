@@ -10,11 +10,14 @@ the workload. `--workers 0` steps the environments in the learner's process.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import functools
 import io
 import itertools
+import os
 import runpy
+import shutil
 import sys
 import tempfile
 import time
@@ -273,8 +276,11 @@ def run_cleanrl(workload: Workload, pace: Pace, setting: Setting) -> None:
         "update_epochs": workload.update_epochs,
     }
     sys.argv = [str(workload.script), *cleanrl_gym.as_flags(flags)]
-    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
-        runpy.run_module(f"cleanrl.{workload.script}", run_name="__main__")
+    # Its log is still written at the exit, by what registers itself after this.
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    os.chdir(directory)
+    runpy.run_module(f"cleanrl.{workload.script}", run_name="__main__")
 
 
 CONTESTANTS = {"pufferlib": run_pufferlib, "CleanRL": run_cleanrl, "SB3": run_sb3}
