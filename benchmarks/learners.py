@@ -130,6 +130,8 @@ def train(learner: str, task: Task, seed: int) -> dict[str, Any]:
     LEARNERS[learner](task, seed, episodes)
     assert episodes.begun is not None
     wall, cpu = time.perf_counter() - episodes.begun[0], time.process_time() - episodes.begun[1]
+    if not episodes.returns:
+        sys.exit(f"{task.title}: no episode ended in {episodes.total_steps} steps; train for more")
     steps, returns = np.array(episodes.steps), np.array(episodes.returns)
     return {
         "learner": learner,

@@ -68,7 +68,18 @@ class SnakeLike(PufferEnv):
         return []
 
 
-ENVS: dict[str, Callable[..., PufferEnv]] = {"squared": SquaredLike, "snake": SnakeLike}
+def native_squared(num_agents: int) -> PufferEnv:
+    """Ocean's, with the 11 x 11 cells of PufferLib 3.0's."""
+    from pufferlib.environments.ocean.native import NativeSquared
+
+    return NativeSquared(num_agents, distance_to_target=5)
+
+
+ENVS: dict[str, Callable[..., PufferEnv]] = {
+    "squared": native_squared,
+    "squared-like": SquaredLike,  # for installations without the native core
+    "snake": SnakeLike,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
