@@ -175,6 +175,7 @@ class Session:
             losses=numbers(trainer.losses) | schedules,
             episodes=self._window.episodes,
             stats=self._window.means(),
+            counts=self._window.counts(),
             usage=self._monitor.sample(),
         )
 

@@ -20,6 +20,8 @@ WIDTH = 100
 """Columns the panel takes where the terminal has them."""
 WIDE = 92
 """Columns from which on the four blocks stand side by side."""
+NARROW = 56
+"""Columns below which they stand one above the other."""
 ROWS = 9
 """Rows of each block of the panel."""
 LOSSES = (
@@ -31,6 +33,7 @@ LOSSES = (
     "explained_variance",
     "grad_norm",
     "learning_rate",
+    "ent_coef",
 )
 """What the panel shows first of an update's numbers."""
 LINE_LOSSES = ("entropy", "approx_kl", "explained_variance")
@@ -38,6 +41,8 @@ LINE_LOSSES = ("entropy", "approx_kl", "explained_variance")
 REFRESH_SECONDS = 0.25
 LINE_SECONDS = 5.0
 _ACCENT = "cyan"
+_Block = tuple[str, list[tuple[str, str]]]
+"""A title, and rows of names and values."""
 
 
 class Dashboard:
@@ -78,20 +83,27 @@ class Dashboard:
         self._latest = None
         if self._live:
             self._due = self._clock() + REFRESH_SECONDS
-            self._live.update(render(snapshot, self._console.width), refresh=True)
+            self._live.update(render(snapshot, *self._console.size), refresh=True)
         else:
             self._due = self._clock() + LINE_SECONDS
             self._console.print(line(snapshot), highlight=False, markup=False, soft_wrap=True)
 
 
-def render(snapshot: Snapshot, width: int = WIDTH) -> RenderableType:
-    """The panel, at most `WIDTH` columns wide; in a narrow terminal its blocks stand in pairs."""
+def render(snapshot: Snapshot, width: int = WIDTH, height: int = 100) -> RenderableType:
+    """The panel for a terminal of this size, at most `WIDTH` columns wide.
+
+    In narrow terminals its blocks stand in pairs or alone, in low ones they are shorter.
+    """
     width = min(width, WIDTH)
-    blocks = [_run(snapshot), _time(snapshot), _losses(snapshot), _episodes(snapshot)]
-    if width >= WIDE:
-        rows: list[RenderableType] = [Text(), _columns(blocks, (22, 12, 27, 24))]
-    else:
-        rows = [Text(), _columns(blocks[:2], (1, 1)), Text(), _columns(blocks[2:], (1, 1))]
+    across = 4 if width >= WIDE else 2 if width >= NARROW else 1
+    down = 4 // across
+    rows_of_block = max(1, min(ROWS, (height - 4) // down - 2))
+    parts = (_run, _time, _losses, _episodes)
+    blocks = [_block(title, rows[:rows_of_block]) for title, rows in (p(snapshot) for p in parts)]
+    ratios = (22, 12, 27, 24) if across == 4 else (1,) * across
+    rows: list[RenderableType] = []
+    for start in range(0, len(blocks), across):
+        rows += [Text(), _columns(blocks[start : start + across], ratios)]
     return Panel(
         Group(_progress(snapshot), *rows),
         title=Text(f" {snapshot.title} ", style=f"bold {_ACCENT}"),
@@ -184,13 +196,13 @@ def _block(title: str, rows: Iterable[tuple[str, str]]) -> Table:
     )
     table.add_column(style="dim", no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_column(justify="right", no_wrap=True)
-    for name, value in list(rows)[:ROWS]:
+    for name, value in rows:
         style = "bold red" if value in ("nan", "inf", "-inf") else ""
         table.add_row(Text(name), Text(f" {value}", style=style))
     return table
 
 
-def _run(snapshot: Snapshot) -> Table:
+def _run(snapshot: Snapshot) -> _Block:
     rows = [
         ("steps", f"{snapshot.steps:,}"),
         ("of", f"{snapshot.total_steps:,}"),
@@ -206,26 +218,32 @@ def _run(snapshot: Snapshot) -> Table:
         load = "–" if usage.gpu_percent is None else f"{usage.gpu_percent:.0f}%"
         rows.append(("GPU", load))
         rows.append(("VRAM", f"{usage.vram_used:.1f}/{usage.vram_total:.0f} GiB"))
-    return _block("Run", rows)
+    return "Run", rows
 
 
-def _time(snapshot: Snapshot) -> Table:
+def _time(snapshot: Snapshot) -> _Block:
     total = sum(snapshot.timings.values())
     shares = {name: value / total if total else 0.0 for name, value in snapshot.timings.items()}
-    return _block("Time", [(name, f"{share:.0%}") for name, share in shares.items()])
+    return "Time", [(name, f"{share:.0%}") for name, share in shares.items()]
 
 
-def _losses(snapshot: Snapshot) -> Table:
+def _losses(snapshot: Snapshot) -> _Block:
     names = [name for name in LOSSES if name in snapshot.losses]
     names += sorted(snapshot.losses.keys() - set(LOSSES))
-    return _block("Learning", [(_words(name), number(snapshot.losses[name])) for name in names])
+    return "Learning", [(_words(name), number(snapshot.losses[name])) for name in names]
 
 
-def _episodes(snapshot: Snapshot) -> Table:
+def _episodes(snapshot: Snapshot) -> _Block:
     title = f"Last {snapshot.episodes:,} episodes" if snapshot.episodes else "No episode yet"
     names = [snapshot.score_key, "episode_return", "episode_length", *sorted(snapshot.stats)]
     shown = [name for name in dict.fromkeys(names) if name in snapshot.stats]
-    return _block(title, [(_words(name), number(snapshot.stats[name])) for name in shown])
+    return title, [(_counted(name, snapshot), number(snapshot.stats[name])) for name in shown]
+
+
+def _counted(name: str, snapshot: Snapshot) -> str:
+    """The name of a statistic, and how many episodes report it where not all do."""
+    count = snapshot.counts.get(name, snapshot.episodes)
+    return _words(name) if count == snapshot.episodes else f"{_words(name)} ({count:,})"
 
 
 def _words(name: str) -> str:

@@ -37,6 +37,7 @@ class Snapshot:
     losses: Mapping[str, float] = field(default_factory=dict)
     episodes: int = 0
     stats: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     usage: Usage | None = None
 
 
@@ -68,12 +69,19 @@ class EpisodeWindow:
 
     def means(self) -> dict[str, float]:
         """The mean of each statistic over the episodes that report it."""
+        return {name: total / count for name, (total, count) in self._sums().items()}
+
+    def counts(self) -> dict[str, int]:
+        """How many episodes report each statistic."""
+        return {name: count for name, (_, count) in self._sums().items()}
+
+    def _sums(self) -> dict[str, tuple[float, int]]:
         sums: dict[str, tuple[float, int]] = {}
         for _, means, counts in self._updates:
             for name, value in means.items():
                 total, count = sums.get(name, (0.0, 0))
                 sums[name] = total + value * counts[name], count + counts[name]
-        return {name: total / count for name, (total, count) in sums.items()}
+        return sums
 
 
 class ScoreHistory:

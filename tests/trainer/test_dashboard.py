@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -34,6 +35,7 @@ SNAPSHOT = Snapshot(
     losses={"entropy": 2.123, "value_loss": 1.23e-5, "mine": float("nan"), "approx_kl": 0.25},
     episodes=128,
     stats={"depth": 1.5, "episode_return": 12.4, "score": 233.1},
+    counts={"depth": 7, "episode_return": 128, "score": 128},
     usage=Usage(97.5, 4.1, 23.5),
 )
 
@@ -51,7 +53,9 @@ def text_of(snapshot, width):
     return console.file.getvalue()
 
 
-@pytest.mark.parametrize(("terminal", "width"), [(200, 100), (120, 100), (100, 100), (80, 80)])
+@pytest.mark.parametrize(
+    ("terminal", "width"), [(200, 100), (120, 100), (100, 100), (80, 80), (60, 60), (44, 44)]
+)
 def test_panel_shows_everything_and_keeps_its_width(terminal, width):
     text = text_of(SNAPSHOT, terminal)
     lines = text.splitlines()
@@ -60,6 +64,7 @@ def test_panel_shows_everything_and_keeps_its_width(terminal, width):
         *("500,000", "1,000,000", "5,512", "201", "812,341", "50%", "1:50 elapsed", "1:10 left"),
         *("env", "60%", "learn", "20%", "98%", "4.1/24 GiB", "Last 128 episodes"),
         *("entropy", "2.123", "1.2e-05", "nan", "score", "233.10", "episode return", "12.40"),
+        "depth (7)",
     ):
         assert part in text
     assert "VRAM" not in text
@@ -70,6 +75,18 @@ def test_panel_shows_the_gpu_where_there_is_one():
     text = text_of(dataclasses.replace(SNAPSHOT, usage=usage), 100)
     assert "2.0/80 GiB" in text
     assert "–" in text  # load unknown without NVML
+
+
+@pytest.mark.parametrize("height", [24, 20, 18])
+@pytest.mark.parametrize("width", [100, 80, 60, 44])
+def test_panel_fits_into_low_terminals(width, height):
+    losses = {f"loss_{index}": 1.0 for index in range(12)}
+    usage = Usage(10.0, 1.0, 8.0, gpu_percent=1.0, vram_used=2.0, vram_total=80.0)
+    full = dataclasses.replace(SNAPSHOT, losses=losses, usage=usage, stats=losses)
+    console = Console(width=width, height=height, file=io.StringIO())
+    console.print(render(full, width, height))
+    assert len(console.file.getvalue().splitlines()) <= height
+    assert "score" in text_of(SNAPSHOT, width)
 
 
 def test_score_and_known_losses_come_first():
@@ -110,6 +127,21 @@ def test_on_a_terminal_the_panel_is_drawn_at_most_four_times_a_second():
             drawn.append(console.file.tell() > before)
     assert 1 < sum(drawn) <= 5
     assert "puffer train nethack" in console.file.getvalue()
+
+
+def test_without_colours_there_are_none():
+    console = Console(
+        file=io.StringIO(),
+        width=80,
+        force_terminal=True,
+        _environ={"NO_COLOR": "1", "TERM": "xterm"},
+    )
+    with Dashboard(console) as dashboard:
+        dashboard.update(SNAPSHOT)
+    text = console.file.getvalue()
+    assert "puffer train nethack" in text
+    assert re.findall(r"\x1b\[[0-9;]*m", text), "bold and dim stay"
+    assert not re.findall(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d)(?:;\d+)*m", text)
 
 
 def test_dumb_terminals_get_lines():
@@ -162,6 +194,7 @@ def test_window_weighs_by_episodes_and_forgets_old_updates():
     window.add({"score": 3.0}, {"score": 4})
     assert window.episodes == 10
     assert window.means() == {"score": pytest.approx((6 * 1 + 4 * 3) / 10), "rare": 5.0}
+    assert window.counts() == {"score": 10, "rare": 1}
 
 
 def test_history_compares_the_first_part_with_the_last():
