@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.pytorch import nativize_dtype
 from pufferlib.trainer import checkpoint, episodes, losses
+from pufferlib.trainer.acceleration import keep_freed_memory, make_actor, make_model
 from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.collect import choose, receive, send, store
 from pufferlib.trainer.config import TrainConfig
@@ -66,7 +66,10 @@ def create(
     record: Mapping[str, Any] | None = None,
     group: Group = ALONE,
 ) -> Trainer:
-    """Set up a training run. Seeds the global random generators and sets torch's CPU threads.
+    """Set up a training run.
+
+    Seeds the global random generators, sets torch's CPU threads, and without a GPU lets malloc
+    keep what was freed.
 
     Args:
         config: how to learn.
@@ -90,13 +93,17 @@ def create(
     device = pick_device(config.device)
     policy = policy.to(device)
     group.copy_from_main(policy.state_dict().values())
-    experience = make_experience(resolved, vecenv)
+    if device.type == "cpu":
+        keep_freed_memory()
+    model = make_model(resolved, policy, device)
+    experience = make_experience(resolved, vecenv, device)
     record = dict(record or {"train": dataclasses.asdict(resolved)})
     return Trainer(
         config=resolved,
         vecenv=vecenv,
         policy=policy,
-        model=torch.compile(policy, mode=config.compile_mode) if config.compile else policy,
+        model=model,
+        actor=make_actor(resolved, model, device),
         optimizer=make_optimizer(resolved, policy, device),
         ent_coef=resolved.ent_coef,
         device=device,

@@ -14,6 +14,7 @@ from pufferlib.pytorch import (
     layer_init,
     nativize_dtype,
     nativize_tensor,
+    sample_actions,
     sample_logits,
 )
 
@@ -181,6 +182,22 @@ def test_shapes_and_dtypes_of_every_form(batch):
         torch.testing.assert_close(same_entropy, entropy)
 
 
+def test_actions_without_entropy_are_the_same_actions():
+    choice, normal = torch.randn(6, 4), Normal(torch.randn(6, 2), torch.ones(6, 2))
+    for logits in (choice, [choice, choice[:, :2]], normal, MixedLogits([choice], normal)):
+        torch.manual_seed(4)
+        expected = sample_logits(logits)[:2]
+        torch.manual_seed(4)
+        for result, wanted in zip(sample_actions(logits), expected, strict=True):
+            assert torch.equal(result, wanted)
+
+
+def test_the_gradient_of_the_entropy_is_that_of_its_formula():
+    torch.manual_seed(6)
+    logits = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: sample_logits(x, torch.zeros(5).long())[2], logits)
+
+
 def test_log_probabilities_agree_with_torch_distributions():
     torch.manual_seed(1)
     heads = [torch.randn(5, 3), torch.randn(5, 6)]
@@ -203,6 +220,12 @@ def test_samples_have_the_distribution_of_the_logits():
     # Standard error at most 0.0025: four of them.
     torch.testing.assert_close(counts, probabilities, atol=0.01, rtol=0)
     assert counts[3] == 0
+
+
+def test_the_only_choice_is_always_taken():
+    logits = torch.tensor([-math.inf, 0.0, -math.inf]).expand(20_000, 3)
+    assert (sample_logits(logits)[0] == 1).all()
+    assert (sample_logits(logits.bfloat16())[0] == 1).all()
 
 
 def test_a_choice_that_is_ruled_out_leaves_entropy_and_gradient_finite():

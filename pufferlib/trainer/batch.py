@@ -213,4 +213,6 @@ def _flat(tensor: Tensor, rows: int) -> Tensor:
 
 
 def _to(array: NDArray[Any], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    # Nothing waits for the copy: it is in the order of the device's work, and the experience is
+    # written again only after the losses have been read.
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)

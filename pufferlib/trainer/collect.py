@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pufferlib.flatten.casting import nearest
-from pufferlib.pytorch import sample_logits
+from pufferlib.pytorch import sample_actions
 from pufferlib.spaces import Box, Space
 from pufferlib.trainer.experience import Choice, Rows
 from pufferlib.trainer.finite import require_finite_actions
@@ -38,7 +38,7 @@ def receive(trainer: Trainer) -> Rows:
     return rows
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def choose(trainer: Trainer, rows: Rows) -> Choice:
     """Ask the policy what to do on `rows`. Changes nothing.
 
@@ -47,11 +47,11 @@ def choose(trainer: Trainer, rows: Rows) -> Choice:
     """
     starts = trainer.experience.starts_of(rows)
     state = trainer.states.of(rows.agents) if trainer.states else None
-    inputs = torch.from_numpy(rows.observations).to(trainer.device)
-    logits, values, new_state = trainer.run_policy(
-        inputs, state, torch.from_numpy(starts).to(trainer.device)
+    inputs = torch.from_numpy(rows.observations).to(trainer.device, non_blocking=True)
+    logits, values, new_state = trainer.act(
+        inputs, state, torch.from_numpy(starts).to(trainer.device, non_blocking=True)
     )
-    actions, logprobs, _ = sample_logits(logits)
+    actions, logprobs = sample_actions(logits)
     values_array = _floats(values)
     choice = Choice(
         actions=actions.cpu().numpy(),
@@ -61,13 +61,10 @@ def choose(trainer: Trainer, rows: Rows) -> Choice:
         starts=starts,
         state=new_state,
     )
-    require_finite_actions(
-        choice.actions,
-        rows,
-        trainer.experience.steps_of(rows.agents),
-        trainer.native_dtype,
-        trainer.vecenv.driver_env.num_agents,
-    )
+    if choice.actions.dtype.kind == "f":
+        agents_per_env = trainer.vecenv.driver_env.num_agents
+        steps = trainer.experience.steps_of(rows)
+        require_finite_actions(choice.actions, rows, steps, trainer.native_dtype, agents_per_env)
     trainer.clock.lap("forward")
     return choice
 

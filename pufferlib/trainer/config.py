@@ -103,6 +103,12 @@ class TrainConfig:
     """Compile the policy with torch.compile."""
     compile_mode: str = "default"
     """The mode handed to torch.compile."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """'bf16' calls the policy in bfloat16 where torch holds that to be safe."""
+    cuda_graphs: bool = False
+    """Replay the policy's choice of actions from a CUDA graph: faster where layers are small."""
+    pin_memory: bool = True
+    """Keep batches in page-locked memory, which a GPU copies while the program goes on."""
     checkpoint_interval: int = 200
     """Updates between checkpoints; 0 writes one at the end only."""
     resume_episodes: bool = True

@@ -9,8 +9,9 @@ there are enough of them for a batch.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ import torch
 from numpy.typing import NDArray
 
 from pufferlib.spaces import Space, is_discrete, is_multidiscrete, row_layout
+from pufferlib.trainer.acceleration import host_zeros
 from pufferlib.trainer.advantage import Bools, Floats, estimate_advantages, valid_transitions
 
 Index = tuple[Any, Any]
 UNASSIGNED = -1
+NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Rows:
         rewards: float32 `(B,)`.
         terminals, truncations, masks: bool `(B,)`.
         final_observations: `(B, *obs_shape)` from environments that reset in the same step.
+        where: `agents` as an index; a slice, which is several times faster, where they are
+            neighbours in order.
     """
 
     agents: NDArray[np.int64]
@@ -43,6 +48,10 @@ class Rows:
     truncations: Bools
     masks: Bools
     final_observations: NDArray[Any] | None = None
+    where: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", _run_of(self.agents) or self.agents)
 
     @property
     def dones(self) -> Bools:
@@ -113,6 +122,7 @@ class Experience:
         segments: full segments that make a batch.
         in_step: every `recv` brings all agents, so that they fill their segments together.
         same_step: the environments reset in the step that ends an episode.
+        pinned: allocate what a GPU reads in page-locked memory.
     """
 
     def __init__(
@@ -124,6 +134,7 @@ class Experience:
         segments: int,
         in_step: bool,
         same_step: bool = False,
+        pinned: bool = False,
     ) -> None:
         self.horizon = horizon
         self.segments = segments
@@ -131,13 +142,14 @@ class Experience:
         self.num_slots = _slots_needed(num_agents, segments, in_step)
         slots = self.num_slots
         observation_shape, observation_dtype = row_layout(observation_space)
-        self.observations = np.zeros((slots, horizon, *observation_shape), observation_dtype)
+        zeros = functools.partial(host_zeros, pinned=pinned)
+        self.observations = zeros((slots, horizon, *observation_shape), observation_dtype)
         is_choice = is_discrete(action_space) or is_multidiscrete(action_space)
         action_dtype = np.int64 if is_choice else np.float32
-        self.actions = np.zeros((slots, horizon, *row_layout(action_space)[0]), action_dtype)
-        self.logprobs = np.zeros((slots, horizon), np.float32)
-        self.values = np.zeros((slots, horizon), np.float32)
-        self.starts = np.zeros((slots, horizon), np.bool_)
+        self.actions = zeros((slots, horizon, *row_layout(action_space)[0]), action_dtype)
+        self.logprobs = zeros((slots, horizon), np.float32)
+        self.values = zeros((slots, horizon), np.float32)
+        self.starts = zeros((slots, horizon), np.bool_)
         self.rewards = np.zeros((slots, horizon + 1), np.float32)
         self.next_values = np.zeros((slots, horizon + 1), np.float32)
         self.terminals = np.zeros((slots, horizon + 1), np.bool_)
@@ -190,16 +202,16 @@ class Experience:
         Where environments reset in the same step, the row that reports the end is itself the
         first of the next episode.
         """
-        ended = rows.dones if self.same_step else self._was_done[rows.agents]
-        return rows.masks & (ended | ~self._was_present[rows.agents])
+        ended = rows.dones if self.same_step else self._was_done[rows.where]
+        return rows.masks & (ended | ~self._was_present[rows.where])
 
-    def steps_of(self, agents: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many rows each agent has seen since the reset, those being written left out."""
-        return self._steps[agents]
+    def steps_of(self, rows: Rows) -> NDArray[np.int64]:
+        """How many rows each agent had seen before `rows`, since the reset."""
+        return self._steps[rows.where]
 
     def close(self, rows: Rows, choice: Choice) -> None:
         """End the segments whose last row is among `rows`."""
-        ending = (self._time[rows.agents] == self.horizon) & (self._slot[rows.agents] >= 0)
+        ending = (self._time[rows.where] == self.horizon) & (self._slot[rows.where] >= 0)
         if not ending.any():
             return
         agents = rows.agents[ending]
@@ -215,8 +227,8 @@ class Experience:
         Returns:
             The agents for which a new segment began with this row, and its slots.
         """
-        opened = self._open_segments(rows.agents)
-        index = self._locate(rows.agents)
+        opened = self._open_segments(rows)
+        index = self._locate(rows.where)
         self._write_arrival(index, rows, choice)
         self.observations[index] = rows.observations
         self.actions[index] = choice.actions
@@ -225,10 +237,10 @@ class Experience:
         self.starts[index] = choice.starts
         if not rows.masks.all():
             self._blank(index, ~rows.masks)
-        self._time[rows.agents] += 1
-        self._steps[rows.agents] += 1
-        self._was_present[rows.agents] = rows.masks
-        self._was_done[rows.agents] = rows.dones
+        self._time[rows.where] += 1
+        self._steps[rows.where] += 1
+        self._was_present[rows.where] = rows.masks
+        self._was_done[rows.where] = rows.dones
         return opened
 
     def count_valid(self) -> int:
@@ -265,20 +277,19 @@ class Experience:
     def _full_slots(self) -> tuple[NDArray[np.int64], Any]:
         """The full slots, and the same as an index: a slice where they lie side by side."""
         slots = np.sort(np.concatenate(self._full))
-        if slots[-1] - slots[0] == len(slots) - 1:
-            return slots, slice(slots[0], slots[-1] + 1)
-        return slots, slots
+        run = _run_of(slots)
+        return slots, slots if run is None else run
 
     def _validity(self, where: Any) -> tuple[Bools, Bools]:
         """`dones` `(S, H + 1)` and `valid` `(S, H)` of the slots."""
         dones = self.terminals[where] | self.truncations[where]
         return dones, valid_transitions(self.masks[where], dones, self.same_step)
 
-    def _open_segments(
-        self, agents: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        newcomers = agents[self._slot[agents] == UNASSIGNED]
+    def _open_segments(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        newcomers = rows.agents[self._slot[rows.where] == UNASSIGNED]
         count = len(newcomers)
+        if not count:
+            return NOBODY, NOBODY
         slots, self._free = self._free[:count], self._free[count:]
         assert len(slots) == count, "more open and full segments than were planned for"
         self._slot[newcomers] = slots
@@ -287,15 +298,13 @@ class Experience:
         self._first_step[slots] = self._steps[newcomers]
         return newcomers, slots
 
-    def _locate(self, agents: NDArray[np.int64]) -> Index:
+    def _locate(self, where: Any) -> Index:
         """Slot and time of each agent; as a slice and an int where agents are in step."""
-        slots, times = self._slot[agents], self._time[agents]
-        first, last = slots[0], slots[-1]
-        if last - first != len(slots) - 1 or (times != times[0]).any():
+        slots, times = self._slot[where], self._time[where]
+        run = _run_of(slots)
+        if run is None or (times != times[0]).any():
             return slots, times
-        if (slots != np.arange(first, last + 1)).any():
-            return slots, times
-        return slice(first, last + 1), times[0]
+        return run, times[0]
 
     def _write_arrival(
         self, index: Index, rows: Rows, choice: Choice, which: Any = slice(None)
@@ -314,6 +323,14 @@ class Experience:
             stored = array[index]
             stored[absent] = 0
             array[index] = stored
+
+
+def _run_of(numbers: NDArray[np.int64]) -> slice | None:
+    """The slice that selects `numbers`, if each is one more than that before it."""
+    first, count = numbers[0], len(numbers)
+    if numbers[-1] - first != count - 1 or (numbers != np.arange(first, first + count)).any():
+        return None
+    return slice(first, first + count)
 
 
 def _slots_needed(num_agents: int, segments: int, in_step: bool) -> int:

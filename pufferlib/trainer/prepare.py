@@ -64,8 +64,10 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def make_experience(config: ResolvedTrainConfig, vecenv: VecEnv) -> Experience:
-    """The storage for one batch of `config`.
+def make_experience(
+    config: ResolvedTrainConfig, vecenv: VecEnv, device: torch.device
+) -> Experience:
+    """The storage for one batch of `config`, which is learnt from on `device`.
 
     Raises:
         ConfigError: the environments do not reset themselves.
@@ -83,4 +85,5 @@ def make_experience(config: ResolvedTrainConfig, vecenv: VecEnv) -> Experience:
         segments=config.batch_size // config.bptt_horizon,
         in_step=vecenv.agents_per_batch == vecenv.num_agents,
         same_step=vecenv.autoreset_mode == AutoresetMode.SAME_STEP,
+        pinned=config.pin_memory and device.type == "cuda",
     )

@@ -71,7 +71,11 @@ class RecurrentStates:
             self._segments = _zeros_like(state, self._num_slots)
         if len(slots):
             _put(self._segments, slots, _select(self._agents, newcomers))
-        _put(self._agents, agents, state)
+        if self._is_everyone(agents):
+            for part, value in zip(self._agents, state, strict=True):
+                part.copy_(value)
+        else:
+            _put(self._agents, agents, state)
 
     def _is_everyone(self, agents: NDArray[np.int64]) -> bool:
         return len(agents) == len(self._everyone) and bool((agents == self._everyone).all())

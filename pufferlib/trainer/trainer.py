@@ -43,7 +43,8 @@ class Trainer:
         config: how to learn, with its sizes resolved.
         vecenv: the vectorized environments.
         policy: the module whose weights are trained and saved; never a compiled one.
-        model: what is called: the policy, or its compiled form.
+        model: what is called to learn: the policy, compiled or in another number format if asked.
+        actor: what is called to act: the model, or its CUDA graphs.
         optimizer: as `config` names it.
         ent_coef: the current weight of the entropy bonus.
         device: where the policy is.
@@ -67,6 +68,7 @@ class Trainer:
     vecenv: VecEnv
     policy: nn.Module
     model: Callable[..., Any]
+    actor: Callable[..., Any]
     optimizer: Optimizer
     ent_coef: float
     device: torch.device
@@ -135,8 +137,23 @@ class Trainer:
 
         Policies may return values as `(B,)` or `(B, 1)`; everything after this has `(B,)`.
         """
+        return self._run(self.model, observations, state, starts)
+
+    def act(
+        self, observations: Tensor, state: State | None, starts: Tensor
+    ) -> tuple[Any, Tensor, State | None]:
+        """The same for the rows of one `recv`; the next call may overwrite the results."""
+        return self._run(self.actor, observations, state, starts)
+
+    def _run(
+        self,
+        model: Callable[..., Any],
+        observations: Tensor,
+        state: State | None,
+        starts: Tensor | None,
+    ) -> tuple[Any, Tensor, State | None]:
         if self.is_recurrent:
-            logits, values, state = self.model(observations, state, starts)
+            logits, values, state = model(observations, state, starts)
         else:
-            logits, values = self.model(observations)
+            logits, values = model(observations)
         return logits, values.reshape(-1), state
