@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -79,9 +81,8 @@ def learn_epochs(trainer: Trainer, batch: Batch) -> dict[str, float]:
     limit = trainer.config.target_kl
     for _ in range(trainer.config.update_epochs):
         passed = len(history["approx_kl"])
-        minibatches = make_whole(trainer.group, list(_minibatches(trainer, batch)))
-        for start in range(0, len(minibatches), trainer.config.accumulate):
-            group = minibatches[start : start + trainer.config.accumulate]
+        minibatches = make_whole(trainer.group, _minibatches(trainer, batch))
+        for group in _groups(minibatches, trainer.config.accumulate):
             for name, value in learn(trainer, group).items():
                 history[name] += value
         divergences = history["approx_kl"][passed:]
@@ -122,6 +123,13 @@ def learn(trainer: Trainer, minibatches: Sequence[Minibatch]) -> dict[str, list[
     return metrics | {"grad_norm": [norm]}
 
 
+def _groups(minibatches: Iterable[Minibatch], size: int) -> Iterator[list[Minibatch]]:
+    """`size` at a time. Each is cut when its turn comes: its rows are in the cache then."""
+    rest = iter(minibatches)
+    while group := list(itertools.islice(rest, size)):
+        yield group
+
+
 def _minibatches(trainer: Trainer, batch: Batch) -> Iterator[Minibatch]:
     config, count = trainer.config, _count_minibatches(trainer, batch)
     if not config.prio_alpha:
@@ -140,7 +148,7 @@ def _count_minibatches(trainer: Trainer, batch: Batch) -> int:
 
 
 def _require_finite_step(trainer: Trainer, loss: Tensor, norm: Tensor) -> None:
-    if torch.isfinite(loss + norm):
+    if math.isfinite((loss + norm).item()):
         return
     trainer.optimizer.zero_grad(set_to_none=True)
     raise NonFiniteError(

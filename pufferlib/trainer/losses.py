@@ -34,7 +34,7 @@ def policy_loss(
 ) -> Tensor:
     """The clipped surrogate objective, negated (equation 7).
 
-        ratio = pi(a|s) / pi_old(a|s);   loss = mean(max(-A ratio, -A clip(ratio, 1 ± c)))
+        ratio = pi(a|s) / pi_old(a|s);   loss = -mean(min(A ratio, A clip(ratio, 1 ± c)))
 
     Args:
         log_ratio: new minus old log-probability of each sample.
@@ -45,7 +45,7 @@ def policy_loss(
     assert log_ratio.shape == advantages.shape, (log_ratio.shape, advantages.shape)
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_coef, 1 + clip_coef)
-    return _mean(torch.maximum(-advantages * ratio, -advantages * clipped), weights)
+    return -_mean(torch.minimum(advantages * ratio, advantages * clipped), weights)
 
 
 def value_loss(

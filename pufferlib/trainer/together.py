@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -13,15 +13,18 @@ from pufferlib.trainer.distributed import Group, add_gradients
 from pufferlib.trainer.trainer import Trainer
 
 
-def make_whole(group: Group, minibatches: Sequence[Minibatch]) -> list[Minibatch]:
+def make_whole(group: Group, minibatches: Iterable[Minibatch]) -> Iterable[Minibatch]:
     """Let each minibatch know how many samples its whole has, and their advantages' mean and std.
 
     Args:
         group: whose processes all have as many minibatches.
         minibatches: of one pass; one exchange serves them all.
     """
-    if group.size == 1 or not minibatches:
-        return list(minibatches)
+    if group.size == 1:
+        return minibatches
+    minibatches = list(minibatches)
+    if not minibatches:
+        return minibatches
     sums = group.add_up(torch.stack([_sums(minibatch.advantages) for minibatch in minibatches]))
     return [
         replace(minibatch, whole=_whole(*row))
