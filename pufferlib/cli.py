@@ -18,6 +18,7 @@ from pufferlib.exceptions import ConfigError, PufferError
 COMMANDS = {
     "train": ("pufferlib.commands.train:train", "train a policy: puffer train ENV [options]"),
     "eval": ("pufferlib.commands.evaluate:evaluate", "measure or watch one: puffer eval ENV"),
+    "export": ("pufferlib.commands.export:export", "write one as ONNX: puffer export ENV"),
     "autotune": (
         "pufferlib.commands.autotune:autotune",
         "find how it runs fastest here: puffer autotune ENV",

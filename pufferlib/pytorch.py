@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "MixedLogits",
     "NativeDtype",
     "NativeLeaf",
+    "NativeRows",
     "layer_init",
     "mask_layout",
     "mask_logits",
@@ -51,6 +52,35 @@ class NativeLeaf(NamedTuple):
 
 NativeDtype = dict[str, Any]
 """Field name → `NativeLeaf`, or → another `NativeDtype` for a nested space."""
+
+
+class NativeRows:
+    """Emulated rows whose leaves are tensors already; stands in for the tensor of the rows.
+
+    For formats such as ONNX, which cannot reinterpret bytes. It has what a policy needs that reads
+    its rows through `nativize_tensor` and `unpack_mask`, recurrent or not.
+
+    Args:
+        leaves: each `(*batch, *leaf.shape)`.
+        row_size: elements of a row.
+    """
+
+    def __init__(self, leaves: Mapping[NativeLeaf, Tensor], row_size: int) -> None:
+        self._leaves = leaves
+        leaf, tensor = next(iter(leaves.items()))
+        self.shape = (*tensor.shape[: tensor.ndim - len(leaf.shape)], row_size)
+        self.ndim = len(self.shape)
+
+    def leaf(self, leaf: NativeLeaf) -> Tensor:
+        """The leaf `(*batch, *leaf.shape)`."""
+        return self._leaves[leaf]
+
+    def reshape(self, *shape: int) -> NativeRows:
+        """The same rows with another batch shape."""
+        leaves = {
+            leaf: tensor.reshape(*shape[:-1], *leaf.shape) for leaf, tensor in self._leaves.items()
+        }
+        return NativeRows(leaves, shape[-1])
 
 
 class MixedLogits(NamedTuple):
@@ -103,7 +133,7 @@ def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     return torch.from_numpy(np.empty(0, dtype)).dtype
 
 
-def nativize_tensor(observations: Tensor, native_dtype: NativeDtype | None) -> Any:
+def nativize_tensor(observations: Tensor | NativeRows, native_dtype: NativeDtype | None) -> Any:
     """Unpack emulated rows into the structured observation: views, nothing is copied.
 
     Args:
@@ -127,7 +157,9 @@ def nativize_tensor(observations: Tensor, native_dtype: NativeDtype | None) -> A
     }
 
 
-def _nativize_leaf(observations: Tensor, leaf: NativeLeaf) -> Tensor:
+def _nativize_leaf(observations: Tensor | NativeRows, leaf: NativeLeaf) -> Tensor:
+    if isinstance(observations, NativeRows):
+        return observations.leaf(leaf)
     if observations.dtype != leaf.row_dtype:
         raise APIUsageError(
             f"observations: expected rows of {leaf.row_dtype}, got {observations.dtype}; pass them "
@@ -159,7 +191,9 @@ def mask_layout(emulated: Any) -> list[NativeLeaf] | None:
     return [functools.reduce(operator.getitem, names, native) for names in mask.fields]
 
 
-def unpack_mask(observations: Tensor, layout: list[NativeLeaf] | None) -> Tensor | None:
+def unpack_mask(
+    observations: Tensor | NativeRows, layout: list[NativeLeaf] | None
+) -> Tensor | None:
     """The options that each row allows.
 
     Args:

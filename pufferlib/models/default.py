@@ -45,9 +45,13 @@ class Default(MaskedPolicy):
 
     def _inputs(self, observations: Tensor) -> Tensor:
         if self.native_dtype is None:
-            return observations.reshape(len(observations), -1).float()
+            return _flat(observations).float()
         parts = leaves(nativize_tensor(observations, self.native_dtype))
-        return torch.cat([leaf.reshape(len(leaf), -1).float() for leaf in parts], dim=-1)
+        return torch.cat([_flat(leaf).float() for leaf in parts], dim=-1)
+
+
+def _flat(batch: Tensor) -> Tensor:
+    return batch.reshape(batch.shape[0], -1)  # len() would fix the batch size of an export
 
 
 def leaves(tree: Any) -> list[Any]:

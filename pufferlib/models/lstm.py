@@ -40,12 +40,20 @@ class LSTMWrapper(RecurrentWrapper):
         """Run the LSTM over `(T, B, input_size)`; `starts` is `(T, B)`."""
         if starts is None:
             return self.recurrent(hidden, state)
+        if torch.compiler.is_exporting():  # the fused LSTM would fix the batch size of the graph
+            return self._recur_stepwise(hidden, state, list(starts))
         if len(hidden) == 1:  # acting: no look at the data, so nothing to wait for on a GPU
             return self.recurrent(hidden, _zero_where(starts[0], state))
         has_start = starts.any(1).tolist()
         if not any(has_start[1:]):
             return self.recurrent(hidden, _zero_where(starts[0], state))
         resets = [row if any_row else None for row, any_row in zip(starts, has_start, strict=True)]
+        return self._recur_stepwise(hidden, state, resets)
+
+    def _recur_stepwise(
+        self, hidden: Tensor, state: State, resets: list[Tensor | None]
+    ) -> tuple[Tensor, State]:
+        """Run the layers with a Python loop over time, for `resets` see `_run_layer`."""
         last: list[State] = []
         for layer in range(self.recurrent.num_layers):
             layer_state = tuple(part[layer] for part in state)
