@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import Default, MinGRUWrapper, is_recurrent
-from pufferlib.models.mingru import scan
+from pufferlib.models.mingru import scan, scan_by_doubling
 
 ENV = SimpleNamespace(
     single_observation_space=Box(-1, 1, (4,), np.float32),
@@ -31,11 +31,11 @@ def loop(keep, add, before):
     return torch.stack(states)
 
 
+@pytest.mark.parametrize("solution", [scan, scan_by_doubling])
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 8, 33])
-def test_the_scan_is_the_recurrence_and_so_is_its_gradient(steps):
-    torch.manual_seed(steps)
+def test_the_scan_is_the_recurrence_and_so_is_its_gradient(steps, solution):
     results = []
-    for solve in (loop, scan):
+    for solve in (loop, solution):
         torch.manual_seed(steps)
         inputs = [
             torch.rand(steps, 2, 3, dtype=torch.float64, requires_grad=True),
@@ -53,6 +53,7 @@ def test_by_hand():
     # h = 1;  0.5 * 1 + 2 = 2.5;  0 * 2.5 + 3 = 3;  1 * 3 + 1 = 4
     keep, add = torch.tensor([0.5, 0.5, 0, 1]), torch.tensor([0, 2.0, 3, 1])
     assert scan(keep, add, torch.tensor(2.0)).tolist() == [1, 2.5, 3, 4]
+    assert scan_by_doubling(keep, add, torch.tensor(2.0)).tolist() == [1, 2.5, 3, 4]
 
 
 @pytest.mark.parametrize("num_layers", [1, 2])

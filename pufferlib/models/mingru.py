@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from pufferlib.models.recurrent import RecurrentWrapper, State
 from pufferlib.pytorch import layer_init
@@ -16,9 +17,9 @@ class MinGRUWrapper(RecurrentWrapper):
 
         z_t = sigmoid(W_z x_t + b_z);   h_t = (1 - z_t) h_{t-1} + z_t (W_h x_t + b_h)
 
-    The gate does not look at the state, so all steps of a segment are one linear recurrence, which
-    `scan` solves without a loop over time. Source: Feng et al. 2024, *Were RNNs All We Needed?*,
-    section 3.1.
+    The gate does not look at the state, so all steps of a segment are one linear recurrence. All
+    that is left to do step by step, and not even that on a GPU, are products of elements: `scan`.
+    Source: Feng et al. 2024, *Were RNNs All We Needed?*, section 3.1.
 
     Arguments, and what is raised, are those of `RecurrentWrapper`.
     """
@@ -55,10 +56,7 @@ class MinGRUWrapper(RecurrentWrapper):
 
 
 def scan(keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
-    """Solve `h_t = keep_t h_{t-1} + add_t` for all steps at once.
-
-    In round k every step takes in the 2^k steps before it, so that log2(T) rounds of elementwise
-    products do. Source: Hillis and Steele 1986, *Data Parallel Algorithms*.
+    """Solve `h_t = keep_t h_{t-1} + add_t` for all steps.
 
     Args:
         keep, add: `(T, …)`.
@@ -69,6 +67,18 @@ def scan(keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
     """
     if len(keep) == 1:
         return torch.addcmul(add, keep, before)
+    if keep.device.type == "cpu":
+        solved: Tensor = Recurrence.apply(keep, add, before)
+        return solved
+    return scan_by_doubling(keep, add, before)
+
+
+def scan_by_doubling(keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
+    """`scan` without a loop over time, for devices that compute all steps of a round at once.
+
+    In round k every step takes in the 2^k steps before it, so that log2(T) rounds of elementwise
+    products do. Source: Hillis and Steele 1986, *Data Parallel Algorithms*.
+    """
     add = torch.cat((torch.addcmul(add[:1], keep[:1], before), add[1:]))
     reach = 1
     while reach < len(keep):
@@ -76,3 +86,38 @@ def scan(keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
         keep = torch.cat((keep[:reach], keep[reach:] * keep[:-reach]))
         reach *= 2
     return add
+
+
+class Recurrence(torch.autograd.Function):
+    """`scan` step by step, forwards and, for the gradient, backwards.
+
+    A few cores have nothing to gain from doing log2(T) times the work side by side, and the rows
+    of one step stay in their caches:
+
+        dL/dh_t = g_t + keep_{t+1} dL/dh_{t+1};   dL/dadd_t = dL/dh_t
+        dL/dkeep_t = h_{t-1} dL/dh_t;             dL/dbefore = keep_0 dL/dh_0
+    """
+
+    @staticmethod
+    def forward(ctx: Any, keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
+        """All states `(T, …)`."""
+        states = torch.empty_like(add)
+        state = before
+        for kept, added, out in zip(keep.unbind(), add.unbind(), states.unbind(), strict=True):
+            state = torch.addcmul(added, kept, state, out=out)
+        ctx.save_for_backward(keep, states, before)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of `keep`, `add` and `before`, from those of the states."""
+        keep, states, before = ctx.saved_tensors
+        total = grad.clone()
+        steps = total.unbind()
+        for kept, after, step in zip(
+            keep.unbind()[:0:-1], steps[:0:-1], steps[-2::-1], strict=True
+        ):
+            step.addcmul_(kept, after)
+        of_keep = torch.cat((total[:1] * before, total[1:] * states[:-1]))
+        return of_keep, total, keep[0] * total[0]
