@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode
 from torch import nn
 
 from pufferlib import clean_pufferl
@@ -12,6 +13,7 @@ from pufferlib.trainer.batch import Batch
 from pufferlib.trainer.learn import ppo_loss
 
 EPISODES_OF_THREE = ("fnnu" * 7)[:25]
+WITHOUT_A_PAUSE = "f" + ("nnt" * 8)  # the row that reports an end is the first of the next episode
 EPISODES_THAT_DIE = ("fnnt" * 7)[:25]
 
 
@@ -38,9 +40,10 @@ class Accumulator(nn.Module):
         return self.head(features), self.value(features), (total[None],)
 
 
-def rollout(scripted, tmp_path, policy_of, lives, **config):
+def rollout(scripted, tmp_path, policy_of, lives, autoreset_mode=AutoresetMode.NEXT_STEP, **config):
     torch.manual_seed(3)
-    vecenv = scripted.VecEnv(scripted.rows_from_lives(lives), len(lives))
+    rows = scripted.rows_from_lives(lives)
+    vecenv = scripted.VecEnv(rows, len(lives), autoreset_mode=autoreset_mode)
     config = scripted.config(batch_size=24 * len(lives), **config)
     trainer = clean_pufferl.create(config, vecenv, policy_of(vecenv.driver_env), run_dir=tmp_path)
     clean_pufferl.evaluate(trainer)
@@ -79,7 +82,20 @@ def test_the_state_before_the_first_row_of_an_episode_is_zero(scripted, tmp_path
 @pytest.mark.parametrize("policy_of", [lstm, mingru, lambda env: Default(env, 16)])
 @pytest.mark.parametrize("lives", [[EPISODES_OF_THREE, EPISODES_THAT_DIE], ["f" + "n" * 24] * 2])
 def test_the_ratio_is_one_before_the_first_update(scripted, tmp_path, policy_of, lives):
-    trainer = rollout(scripted, tmp_path, policy_of, lives)
+    require_ratio_one(rollout(scripted, tmp_path, policy_of, lives))
+
+
+@pytest.mark.parametrize("policy_of", [lstm, mingru])
+def test_the_ratio_is_one_where_environments_reset_in_the_same_step(scripted, tmp_path, policy_of):
+    mode = AutoresetMode.SAME_STEP
+    trainer = rollout(scripted, tmp_path, policy_of, [WITHOUT_A_PAUSE] * 2, mode)
+    segments = trainer.experience.collect(0.99, 0.95)
+    first = segments.starts[segments.agents == 0].ravel()
+    assert np.flatnonzero(first).tolist() == [0, 3, 6, 9, 12, 15, 18, 21]
+    require_ratio_one(trainer)
+
+
+def require_ratio_one(trainer):
     segments = trainer.experience.collect(0.99, 0.95)
     state = trainer.states.at(segments.slots) if trainer.states else None
     for minibatch in Batch(segments, trainer.device, state).minibatches(16):
