@@ -1,13 +1,16 @@
 """Evaluation counts without bias, keeps recurrent states apart, and leaves no trace."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from toys import COMINGS_AND_GOINGS, Lives
 
 from pufferlib import vector
-from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environment import PufferEnv
 from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
 from pufferlib.models import Default, LSTMWrapper
@@ -170,6 +173,34 @@ def test_batches_smaller_than_the_pool_keep_states_apart():
     for counts, observations in policy.lives:
         # The state counts the rows of a life, the observation the steps: always one apart.
         assert counts == [steps + 1 for steps in observations]
+
+
+class Lengths(Memory):
+    """Logs how long each life has been, under the place of its agent."""
+
+    def forward(self, observations, state=None, starts=None):
+        places, count = observations[:, 0].tolist(), state
+        logits, value, count = super().forward(observations, state, starts)
+        self.log = [*getattr(self, "log", []), *zip(places, self.lives[-1][0], strict=True)]
+        return torch.cat([logits, logits[:, :1]], dim=-1), value, count
+
+
+@pytest.mark.parametrize("backend", ["serial", "multiprocessing"])
+def test_agents_of_a_game_that_come_and_go_have_memories_and_episodes_of_their_own(backend):
+    policy = Lengths()
+    creator = partial(PettingZooPufferEnv, env_creator=partial(Lives, COMINGS_AND_GOINGS))
+    with vector.make(creator, num_envs=2, backend=backend) as vecenv:
+        result = evaluate_policy(vecenv, policy, episodes=12)
+    # Two episodes of each agent of both games, paid by the clock: a all four steps, b the first
+    # two, c, which comes with the third, the last one.
+    assert sorted(zip(result.lengths, result.returns, strict=True)) == sorted(
+        [(4, 10.0), (2, 3.0), (1, 4.0)] * 4
+    )
+    lives = {
+        place: sorted({length for at, length in policy.log if at == place})
+        for place in (10, 11, 12)
+    }
+    assert lives == {10: [1, 2, 3, 4, 5], 11: [1, 2, 3], 12: [1, 2]}
 
 
 def test_score_comes_from_the_episode_record():
