@@ -3,7 +3,8 @@
 Every environment is a package of this folder with
 
 * `environment.py` (no torch): `make_env(…)`, `env_creator(name)` and the dataclass `EnvConfig`
-  of the keyword arguments that both understand;
+  of the keyword arguments that both understand; where tasks differ in those, `CONFIGS` has the
+  dataclass of each task;
 * `torch.py`: `Policy` and, where memory helps, `Recurrent`; loaded on first use, so creators
   travel to workers without torch.
 
@@ -109,7 +110,7 @@ _FAMILIES = (
         name="ocean",
         description="First-party sanity checks that train in seconds",
         default="squared",
-        tasks={"squared": "squared"},
+        tasks={"memory": "memory", "squared": "squared", "squared_native": "squared_native"},
     ),
 )
 

@@ -1,5 +1,5 @@
 """The first-party environments under the names that earlier versions used."""
 
-from pufferlib.environments.ocean.sanity import Squared
+from pufferlib.environments.ocean.sanity import Memory, Squared
 
-__all__ = ["Squared"]
+__all__ = ["Memory", "Squared"]

@@ -8,8 +8,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferlib.environments.ocean.memory import Memory
 from pufferlib.environments.ocean.splitmix import SplitMix64
 from pufferlib.exceptions import ConfigError
+
+__all__ = ["MOVES", "Memory", "Squared"]
 
 EMPTY, TARGET, AGENT = 0, 1, -1
 
