@@ -236,10 +236,15 @@ class Rows:
 
     def _reset_env(self, seed: int | None, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """The wrapped environment's observations and infos."""
-        env, api = self.env.env, self.env.api
-        result = self.env._quietly(env.reset)(**reset_keywords(env.reset, seed, options))
+        env = self.env.env
+        keywords = reset_keywords(env.reset, seed, options)
+        return self._first(self.env._quietly(env.reset)(**keywords))
+
+    def _first(self, result: Any) -> tuple[Any, Any]:
+        """What `reset` of the environment returned, if it is of the API."""
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
             return result
+        env, api = self.env.env, self.env.api
         raise api.misfit(f"{env}.reset()", api.reset_result, type(result).__name__)
 
     def _mask_checker(self, row: NDArray[Any]) -> Callable[[], None] | None:

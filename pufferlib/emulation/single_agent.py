@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -98,52 +99,60 @@ class GymnasiumPufferEnv(EmulatedEnv, gymnasium.Env[Any, Any]):  # type: ignore[
 
 
 class GymnasiumRows(Rows):
-    """One row."""
+    """One row.
+
+    Attributes:
+        last_reward: of the last step, in the precision that the environment gave it.
+    """
 
     def __init__(self, env: GymnasiumPufferEnv, buffers: Buffers) -> None:
+        # Python writes single numbers to a memoryview in less time than to an array.
+        self._ended = memoryview(bytearray(1)).cast("?")
+        outcomes: list[Any] = [buffers.rewards, buffers.terminals, buffers.truncations]
+        self._rewards, self._terminals, self._truncations = [memoryview(a) for a in outcomes]
         super().__init__(env, buffers)
+        self._last_reward: list[Any] = [0.0]
         observation_row = buffers.observations[0, ...]
         self.observation = observation_port(env.observation_plan, observation_row)
         self.action = action_port(env.action_plan, buffers.actions[0, ...], "action")
-        # Python writes single numbers to a memoryview in less time than to an array.
-        outcomes: list[Any] = [buffers.rewards, buffers.terminals, buffers.truncations]
-        self._rewards, self._terminals, self._truncations = [memoryview(a) for a in outcomes]
-        self._last_reward: list[Any] = [0.0]
         self._act = self.action.get
         self._write = self.observation.put
         self._check_mask = self._mask_checker(observation_row)
         self._shortcut = row_step(
+            env_reset=self._reset_of_env(),
             env_step=self._env_step,
             act=self._act,
             write=self._write,
-            actions=self._actions,
-            rewards=buffers.rewards,
-            last_reward=self._last_reward,
             check=self._check_mask,
             step_anew=self.step,
+            take_first=self._take_first,
             take=self._take,
+            actions=self._actions,
+            last_reward=self._last_reward,
+            reward=self._rewards,
+            terminal=self._terminals,
+            truncation=self._truncations,
+            ended=self._ended,
         )
         if self._shortcut is not None:
             self.step = self._shortcut.step  # type: ignore[method-assign]  # below, but compiled
 
     @property
-    def last_reward(self) -> Any:
-        """The last step's, in the precision that the environment gave it."""
+    def last_reward(self) -> Any:  # noqa: D102 - among the attributes
         return self._last_reward[0]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the next step is a reset; kept where the shortcut sees it too."""
+        return self._ended[0]
+
+    @ended.setter
+    def ended(self, value: bool) -> None:
+        self._ended[0] = value
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Infos:
         """Write the first row of an episode."""
-        observation, info = self._reset_env(seed, options)
-        self._write(observation)
-        if self._checking:
-            self.env.observation_plan.check(observation)
-            self._reset_checked()
-        if self._check_mask:
-            self._check_mask()
-        self._rewards[0] = 0
-        self._terminals[0] = self._truncations[0] = self.ended = False
-        self._open_shortcut()
-        return [info] if info else []
+        return self._take_first(self._reset_env(seed, options))
 
     def step(self, actions: NDArray[Any]) -> Infos:
         """Write the row that follows the action in `actions`, or the first of a new episode."""
@@ -182,8 +191,26 @@ class GymnasiumRows(Rows):
         self._terminals[0], self._truncations[0] = terminal, truncation
         self.ended = True
 
+    def _take_first(self, result: Any) -> Infos:
+        """Write the row that a reset of the environment gave."""
+        observation, info = self._first(result)
+        self._write(observation)
+        if self._checking:
+            self.env.observation_plan.check(observation)
+            self._reset_checked()
+        if self._check_mask:
+            self._check_mask()
+        self._rewards[0] = 0
+        self._terminals[0] = self._truncations[0] = self.ended = False
+        self._open_shortcut()
+        return [info] if info else []
+
+    def _reset_of_env(self) -> Callable[[], Any]:
+        return self.env._quietly(self.env.env.reset)
+
     def _open_shortcut(self) -> None:
-        """Let the shortcut do the steps in which there is nothing to reset or to check."""
+        """Let the shortcut do the steps in which nothing is to be checked."""
         if self._shortcut is not None:
+            self._shortcut.env_reset = self._reset_of_env()
             self._shortcut.env_step = self._env_step
-            self._shortcut.ready = not (self.ended or self._checking)
+            self._shortcut.ready = not self._checking

@@ -123,55 +123,66 @@ class RowWriter {
     nb::object otherwise_;
 };
 
-// Steps one Gymnasium environment and writes its row.
-struct RowStep {
-    bool ready = false;    // false: whatever comes next is not ordinary
-    nb::object env_step;   // of the environment
-    nb::object act;        // the action that the row of actions holds
-    nb::object write;      // takes an observation
-    nb::object actions;    // the row that `act` reads
-    nb::object rewards;    // float32
-    nb::list last_reward;  // of one element, as the environment gave it
-    nb::object check;      // what to call when the row is written, or None
-    nb::object step_anew;  // all of a step, given its actions
-    nb::object take;       // the rest of a step, given what the environment returned
-    float *reward = nullptr;
-
-    std::array<nb::object *, 6> functions() {
-        return {&env_step, &act, &write, &check, &step_anew, &take};
+// The memory of an array that was handed over for its elements to be written.
+template <typename Scalar>
+Scalar *elements(const nb::object &array) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_ND | PyBUF_WRITABLE) != 0) {
+        throw nb::python_error();
     }
+    PyBuffer_Release(&view);
+    return static_cast<Scalar *>(view.buf);
+}
 
-    void point_to_rewards() {
-        Py_buffer view;
-        if (PyObject_GetBuffer(rewards.ptr(), &view, PyBUF_ND | PyBUF_WRITABLE) != 0) {
-            throw nb::python_error();
-        }
-        reward = static_cast<float *>(view.buf);
-        PyBuffer_Release(&view);
+// Steps one Gymnasium environment, or resets it after its last step, and writes its row.
+struct RowStep {
+    bool ready;             // false: whatever comes next is not ordinary
+    nb::object env_reset;   // of the environment
+    nb::object env_step;    // of the environment
+    nb::object act;         // the action that the row of actions holds
+    nb::object write;       // takes an observation
+    nb::object check;       // what to call when the row is written and will be acted upon, or None
+    nb::object step_anew;   // all of a step, given its actions
+    nb::object take_first;  // the rest of a reset, given what the environment returned
+    nb::object take;        // the rest of a step, given what the environment returned
+    nb::object actions;     // the row that `act` reads
+    nb::list last_reward;   // of one element, as the environment gave it
+    std::array<nb::object, 4> arrays;  // of one element: reward, terminal, truncation, ended
+    float *reward = elements<float>(arrays[0]);
+    bool *terminal = elements<bool>(arrays[1]);
+    bool *truncation = elements<bool>(arrays[2]);
+    bool *ended = elements<bool>(arrays[3]);
+
+    std::array<nb::object *, 8> functions() {
+        return {&env_reset, &env_step, &act, &write, &check, &step_anew, &take_first, &take};
     }
 
     nb::object step(const nb::handle given) {
         if (!ready || !given.is(actions)) {
             return step_anew(given);
         }
+        if (*ended) {
+            const nb::object result = call(PyObject_CallNoArgs(env_reset.ptr()));
+            if (!has_info(result.ptr(), 2)) {
+                return take_first(result);
+            }
+            return write_row(result.ptr(), 0, false, false);
+        }
         const nb::object action = call(PyObject_CallNoArgs(act.ptr()));
         const nb::object result = call(PyObject_CallOneArg(env_step.ptr(), action.ptr()));
-        double number = 0;
-        if (!ordinary(result.ptr(), &number)) {
+        if (!has_info(result.ptr(), 5)) {
             return take(result);
         }
-        call(PyObject_CallOneArg(write.ptr(), PyTuple_GET_ITEM(result.ptr(), 0)));
-        *reward = static_cast<float>(number);
-        last_reward[0] = nb::borrow(PyTuple_GET_ITEM(result.ptr(), 1));
-        if (!check.is_none()) {
-            call(PyObject_CallNoArgs(check.ptr()));
+        PyObject *given_reward = PyTuple_GET_ITEM(result.ptr(), 1);
+        const double number = PyFloat_AsDouble(given_reward);
+        const int is_terminal = PyErr_Occurred() ? -1 : truth(result.ptr(), 2);
+        const int is_truncation = is_terminal < 0 ? -1 : truth(result.ptr(), 3);
+        if (is_truncation < 0) {
+            PyErr_Clear();
+            return take(result);
         }
-        nb::list infos;
-        PyObject *info = PyTuple_GET_ITEM(result.ptr(), 4);
-        if (PyDict_GET_SIZE(info) != 0) {
-            infos.append(nb::handle(info));
-        }
-        return infos;
+        last_reward[0] = nb::borrow(given_reward);
+        return write_row(result.ptr(), number, is_terminal, is_truncation);
     }
 
    private:
@@ -182,19 +193,32 @@ struct RowStep {
         return nb::steal(result);
     }
 
-    // Whether this is a result of Gymnasium's API in the middle of an episode, and its reward.
-    static bool ordinary(PyObject *result, double *number) {
-        if (!PyTuple_CheckExact(result) || PyTuple_GET_SIZE(result) != 5 ||
-            !PyDict_CheckExact(PyTuple_GET_ITEM(result, 4))) {
-            return false;
+    // Whether a result is a tuple as in Gymnasium's API, with an info at its end.
+    static bool has_info(PyObject *result, Py_ssize_t size) {
+        return PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == size &&
+               PyDict_CheckExact(PyTuple_GET_ITEM(result, size - 1));
+    }
+
+    static int truth(PyObject *result, Py_ssize_t i) {
+        return PyObject_IsTrue(PyTuple_GET_ITEM(result, i));
+    }
+
+    nb::object write_row(PyObject *result, double number, bool is_terminal, bool is_truncation) {
+        call(PyObject_CallOneArg(write.ptr(), PyTuple_GET_ITEM(result, 0)));
+        *reward = static_cast<float>(number);
+        const bool is_last = is_terminal || is_truncation;
+        if (!is_last && !check.is_none()) {
+            call(PyObject_CallNoArgs(check.ptr()));
         }
-        *number = PyFloat_AsDouble(PyTuple_GET_ITEM(result, 1));
-        const bool fits = !PyErr_Occurred() && PyObject_IsTrue(PyTuple_GET_ITEM(result, 2)) == 0 &&
-                          PyObject_IsTrue(PyTuple_GET_ITEM(result, 3)) == 0;
-        if (!fits) {
-            PyErr_Clear();
+        *terminal = is_terminal;
+        *truncation = is_truncation;
+        *ended = is_last;
+        nb::list infos;
+        PyObject *info = PyTuple_GET_ITEM(result, PyTuple_GET_SIZE(result) - 1);
+        if (PyDict_GET_SIZE(info) != 0) {
+            infos.append(nb::handle(info));
         }
-        return fits;
+        return infos;
     }
 };
 
@@ -232,16 +256,28 @@ inline void bind_row_step(nb::module_ &module) {
     nb::class_<RowStep>(module, "RowStep", nb::type_slots(row_step_slots))
         .def(
             "__init__",
-            [](RowStep *self, nb::object env_step, nb::object act, nb::object write,
-               nb::object actions, nb::object rewards, nb::list last_reward, nb::object check,
-               nb::object step_anew, nb::object take) {
-                new (self) RowStep{false,   env_step,    act,   write,     actions,
-                                   rewards, last_reward, check, step_anew, take};
-                self->point_to_rewards();
+            [](RowStep *self, nb::object env_reset, nb::object env_step, nb::object act,
+               nb::object write, nb::object check, nb::object step_anew, nb::object take_first,
+               nb::object take, nb::object actions, nb::list last_reward, nb::object reward,
+               nb::object terminal, nb::object truncation, nb::object ended) {
+                new (self) RowStep{false,
+                                   env_reset,
+                                   env_step,
+                                   act,
+                                   write,
+                                   check,
+                                   step_anew,
+                                   take_first,
+                                   take,
+                                   actions,
+                                   last_reward,
+                                   {reward, terminal, truncation, ended}};
             },
-            "env_step"_a, "act"_a, "write"_a, "actions"_a, "rewards"_a, "last_reward"_a,
-            "check"_a.none(), "step_anew"_a, "take"_a)
+            "env_reset"_a, "env_step"_a, "act"_a, "write"_a, "check"_a.none(), "step_anew"_a,
+            "take_first"_a, "take"_a, "actions"_a, "last_reward"_a, "reward"_a, "terminal"_a,
+            "truncation"_a, "ended"_a)
         .def_rw("ready", &RowStep::ready)
+        .def_rw("env_reset", &RowStep::env_reset)
         .def_rw("env_step", &RowStep::env_step)
         .def("step", &RowStep::step, "actions"_a);
 }

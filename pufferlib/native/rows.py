@@ -1,7 +1,7 @@
 """Compiled shortcuts of emulation: the ordinary case of functions that are written in Python.
 
 What is not ordinary, refusals included, goes to these functions, so the core changes no result.
-Without the core, or with one that is older than its sources, they do everything.
+Without the core they do everything, and beside a stale one, which may expect other arguments.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pufferlib import native
+
+_core = native._core if native.state() == "fresh" else None
 
 
 def row_writer(parts: tuple[Any, ...], otherwise: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -21,21 +23,20 @@ def row_writer(parts: tuple[Any, ...], otherwise: Callable[[Any], None]) -> Call
             takes any other value. A Dict or Tuple is `(list of keys, list of parts)`.
         otherwise: takes samples that are no plain dicts and tuples, or have other keys.
     """
-    writer = getattr(native._core, "RowWriter", None)
-    return otherwise if writer is None else writer(parts, otherwise).write
+    return otherwise if _core is None else _core.RowWriter(parts, otherwise).write
 
 
 def row_step(**parts: Any) -> Any:
     """A `RowStep`, whose `step(actions)` steps a Gymnasium environment; None without the core.
 
-    It is used from when `ready` is set, for steps in the middle of an episode that return what
-    they should.
+    It also resets the environment after its last step. It is used while `ready` is set, for what
+    returns what it should.
 
     Args:
-        parts: `env_step`, `act` (gives the action in the row `actions`), `write` (an
-            observation), `actions`, `rewards` (float32), `last_reward` (a list of one),
-            `check` (called after writing, or None), `step_anew` (a whole step in Python) and
-            `take` (what follows `env_step`, given its result).
+        parts: `env_reset`, `env_step`, `act` (gives the action in the row `actions`), `write` (an
+            observation), `check` (called when that was written and will be acted upon, or None),
+            `step_anew` (a whole step in Python), `take_first` and `take` (what follows `env_reset`
+            and `env_step`, given their results), `actions`, `last_reward` (a list of one), and
+            buffers of one element: `reward` (float32), `terminal`, `truncation` and `ended` (bool).
     """
-    step = getattr(native._core, "RowStep", None)
-    return None if step is None else step(**parts)
+    return None if _core is None else _core.RowStep(**parts)

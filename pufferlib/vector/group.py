@@ -107,7 +107,7 @@ class EnvGroup:
         self._steps = 0
         self._rows: list[Any] = []
         self._stepping: list[tuple[int, Callable[[Any], Infos], Any]] = []
-        self._current = memoryview(bytearray(4)).cast("I")
+        self._current: memoryview | list[int] = [0]  # where nobody looks
         try:
             self._create()
         except BaseException:

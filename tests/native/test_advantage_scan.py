@@ -228,7 +228,8 @@ class TestInstallation:
     def test_importing_over_changed_sources_warns(self, tmp_path):
         """A copy of the Python side with one changed source, in a fresh process."""
         package = tmp_path / "pufferlib" / "native"
-        shutil.copytree(NATIVE_DIR, package)
+        for sources in ("native", "environments/ocean/native"):
+            shutil.copytree(NATIVE_DIR.parent / sources, tmp_path / "pufferlib" / sources)
         if not (package / "module.cpp").exists():
             pytest.skip("installed from a wheel: no sources to change")
         with (package / "module.cpp").open("a") as source:

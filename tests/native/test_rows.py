@@ -19,12 +19,11 @@ from pufferlib.buffers import Buffers
 from pufferlib.emulation.single_agent import GymnasiumRows
 from pufferlib.exceptions import APIUsageError, SpaceError
 from pufferlib.flatten import ObservationPlan
+from pufferlib.native import rows
 from pufferlib.spaces import row_layout
 
-CORE = native._core
-pytestmark = pytest.mark.skipif(
-    not hasattr(CORE, "RowStep"), reason="the native core is not there, or older than its sources"
-)
+CORE = rows._core
+pytestmark = pytest.mark.skipif(CORE is None, reason=f"the native core is {native.state()}")
 
 SPACE = Dict(
     a=Box(-9, 9, (2, 3), np.int16),
@@ -35,7 +34,7 @@ SPACE = Dict(
 def written(space, sample, core=CORE):
     """The bytes of a poisoned row after `sample` was written with this core."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "_core", core)
+        patch.setattr(rows, "_core", core)
         plan = ObservationPlan(space)
         shape, dtype = row_layout(plan.row_space)
         row = np.ndarray(shape, dtype, np.full(math.prod(shape) * dtype.itemsize, 0x5A, np.uint8))
@@ -114,7 +113,7 @@ class Varied(Echo):
 
 def trajectory(creator, core, steps=25):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "_core", core)
+        patch.setattr(rows, "_core", core)
         with vectorize(creator, n=2) as vecenv:
             vecenv.reset(seed=0)
             results = [vecenv.step(np.array([i % 5, 3])) for i in range(steps)]
@@ -131,6 +130,11 @@ class Counting(GymnasiumRows):
     """Counts the results that are taken in Python."""
 
     taken = 0
+    begun = 0
+
+    def _take_first(self, result):
+        self.begun += 1
+        return super()._take_first(result)
 
     def _take(self, result):
         self.taken += 1
@@ -140,26 +144,55 @@ class Counting(GymnasiumRows):
 def counting(env, **options):
     emulated = emulate(env, **options)
     spaces = emulated.single_observation_space, emulated.single_action_space
-    rows = Counting(emulated, Buffers.allocate(*spaces, 1))
-    rows.reset(seed=0)
-    return rows
+    bound = Counting(emulated, Buffers.allocate(*spaces, 1))
+    bound.reset(seed=0)
+    return bound
 
 
-@pytest.mark.parametrize(("check", "taken"), [("first", 2), ("never", 1), ("always", 5)])
-def test_only_checked_and_last_steps_are_taken_in_python(check, taken):
-    rows = counting(Echo(length=5), check=check)
+@pytest.mark.parametrize(
+    ("check", "taken", "begun"), [("first", 1, 1), ("never", 0, 1), ("always", 5, 2)]
+)
+def test_only_what_is_checked_is_taken_in_python(check, taken, begun):
+    bound = counting(Echo(length=5), check=check)
     for _ in range(5):
-        rows.step(rows.buffers.actions)
-    assert (rows.taken, rows.ended) == (taken, True)
-    rows.step(rows.buffers.actions)  # the reset
-    assert rows.buffers.observations.tolist() == [[0, -1]]
+        bound.step(bound.buffers.actions)
+    assert bound.ended
+    assert (bound.buffers.rewards[0], bound.buffers.terminals[0]) == (1, True)
+    bound.step(bound.buffers.actions)  # the reset
+    assert (bound.taken, bound.begun, bound.ended) == (taken, begun, False)
+    assert bound.buffers.observations.tolist() == [[0, -1]]
+    assert (bound.buffers.rewards[0], bound.buffers.terminals[0]) == (0, False)
+
+
+def test_a_broken_reset_fails_as_in_python():
+    bound = counting(Echo(length=2))
+    bound.step(bound.buffers.actions)
+    bound.step(bound.buffers.actions)
+    bound.env.env.observe = lambda action=-1: np.zeros(3)
+    with pytest.raises(SpaceError, match=r"expected shape \(2,\)"):
+        bound.step(bound.buffers.actions)
+
+
+class Forgetful(Echo):
+    """Its second reset is of the old API."""
+
+    def reset(self, *, seed=None, options=None):
+        result = super().reset(seed=seed, options=options)
+        return result if self.resets == 1 else result[0]
+
+
+def test_a_reset_of_an_old_api_is_refused():
+    bound = counting(Forgetful(length=1), check="never")
+    bound.step(bound.buffers.actions)
+    with pytest.raises(APIUsageError, match=r"reset\(\): expected \(observation, info\)"):
+        bound.step(bound.buffers.actions)
 
 
 def test_actions_from_elsewhere_are_copied_in():
-    rows = counting(Echo())
+    bound = counting(Echo())
     for action in (1, 2, 3):
-        rows.step(np.array([action]))
-        assert rows.buffers.observations.tolist() == [[0, action]]
+        bound.step(np.array([action]))
+        assert bound.buffers.observations.tolist() == [[0, action]]
 
 
 class Breaking(Echo):
@@ -189,28 +222,28 @@ class Breaking(Echo):
 def test_a_broken_step_fails_as_in_python(result, error, message):
     env = Breaking()
     env.result = result
-    rows = counting(env)
-    rows.step(rows.buffers.actions)
-    rows.step(rows.buffers.actions)
+    bound = counting(env)
+    bound.step(bound.buffers.actions)
+    bound.step(bound.buffers.actions)
     with pytest.raises(error, match=message):
-        rows.step(rows.buffers.actions)
+        bound.step(bound.buffers.actions)
 
 
 def test_a_restored_environment_is_the_one_that_steps():
-    rows = counting(Echo(length=9))
+    bound = counting(Echo(length=9))
     for _ in range(3):
-        rows.step(rows.buffers.actions)
-    state = rows.get_state()
-    rows.step(rows.buffers.actions)
-    rows.set_state(state)
-    rows.step(rows.buffers.actions)
-    assert rows.env.env.clock == 4
+        bound.step(bound.buffers.actions)
+    state = bound.get_state()
+    bound.step(bound.buffers.actions)
+    bound.set_state(state)
+    bound.step(bound.buffers.actions)
+    assert bound.env.env.clock == 4
 
 
 def test_dropped_rows_and_their_environment_are_collected():
-    rows = counting(Echo())
-    env = weakref.ref(rows.env.env)
-    del rows
+    bound = counting(Echo())
+    env = weakref.ref(bound.env.env)
+    del bound
     gc.collect()
     assert env() is None
 
@@ -234,8 +267,8 @@ class Masked(gymnasium.Env):
 
 
 def test_masks_are_checked_at_every_step():
-    rows = counting(Masked())
-    rows.step(rows.buffers.actions)
-    rows.step(rows.buffers.actions)
+    bound = counting(Masked())
+    bound.step(bound.buffers.actions)
+    bound.step(bound.buffers.actions)
     with pytest.raises(SpaceError, match="at least one allowed option"):
-        rows.step(rows.buffers.actions)
+        bound.step(bound.buffers.actions)
