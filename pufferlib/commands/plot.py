@@ -117,6 +117,7 @@ def draw(lines: Sequence[Line], x_label: str, y_label: str, path: Path) -> None:
     """
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import EngFormatter
     except ImportError as error:
         raise EnvironmentSetupError(
             "puffer plot draws with matplotlib, which is not installed; "
@@ -132,7 +133,8 @@ def draw(lines: Sequence[Line], x_label: str, y_label: str, path: Path) -> None:
             axes.fill_between(
                 line.band.x, line.band.low, line.band.high, color=drawn.get_color(), alpha=0.2, lw=0
             )
-    axes.xaxis.set_major_formatter(_engineering())
+    thousands = EngFormatter(sep="")
+    axes.xaxis.set_major_formatter(lambda x, position: thousands(x) if x else "0")
     axes.legend(frameon=False)
     try:
         figure.savefig(path, dpi=150)
@@ -165,12 +167,6 @@ def _metric_label(found: Sequence[RunSummary], metric: str) -> str:
     keys = {run.score_key for run in found} if metric == SCORE else {metric}
     words = " or ".join(sorted(key for key in keys if key)) or metric
     return words.replace("_", " ")
-
-
-def _engineering() -> Any:
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep="")
 
 
 def _warn(text: str) -> None:
