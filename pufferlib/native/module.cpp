@@ -74,6 +74,8 @@ void vtrace_scan(const Rows<const float> &rewards, const Rows<const float> &valu
 }  // namespace
 
 NB_MODULE(_native, module) {
+    // Whoever keeps an environment until the interpreter ends has done nothing wrong.
+    nb::set_leak_warnings(false);
     module.attr("SOURCES") = PUFFER_SOURCES;
     module.attr("SOURCE_HASH") = PUFFER_SOURCE_HASH;
     module.def("advantage_scan", &advantage_scan, "rewards"_a.noconvert(), "values"_a.noconvert(),

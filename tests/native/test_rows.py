@@ -4,6 +4,8 @@ import collections
 import functools
 import gc
 import math
+import subprocess
+import sys
 import weakref
 
 import gymnasium
@@ -246,6 +248,19 @@ def test_dropped_rows_and_their_environment_are_collected():
     del bound
     gc.collect()
     assert env() is None
+
+
+@pytest.mark.slow
+def test_rows_that_outlive_the_interpreter_are_no_news():
+    script = (
+        "import ctypes, gymnasium, pufferlib.vector\n"
+        "from pufferlib.emulation import GymnasiumPufferEnv\n"
+        "creator = lambda: GymnasiumPufferEnv(gymnasium.make('CartPole-v1'))\n"
+        "vecenv = pufferlib.vector.make(creator)\n"
+        "ctypes.pythonapi.Py_IncRef(ctypes.py_object(vecenv))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert (result.stdout, result.stderr) == (b"", b"")
 
 
 class Masked(gymnasium.Env):
