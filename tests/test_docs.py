@@ -4,7 +4,10 @@ import math
 import re
 from pathlib import Path
 
+import pytest
 import torch
+
+from pufferlib import native
 
 PAGES = Path(__file__).parents[1] / "docs" / "pages"
 
@@ -19,6 +22,11 @@ def run(page):
 
 def test_the_native_example_keeps_the_contract():
     assert run("native.md")["Drift"]().num_agents == 1_000
+
+
+@pytest.mark.skipif(not native.available, reason="needs the compiled core")
+def test_the_example_of_native_squared_runs():
+    assert run("ocean.md")["env"].num_agents == 4096
 
 
 def test_the_examples_of_emulation_run(requires):

@@ -16,6 +16,8 @@ from pufferlib.environments.ocean.sanity import Squared
 from pufferlib.environments.ocean.splitmix import SplitMix64
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError, SnapshotError, SpaceError
 from pufferlib.testing import check_env
+from pufferlib.trainer.evaluate import evaluate_policy
+from pufferlib.trainer.setup import load_config, make_vecenv
 
 pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
 
@@ -258,6 +260,21 @@ def test_without_the_core_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr(native, "_core", None)
     with pytest.raises(EnvironmentSetupError, match="installed without it.*apt install gcc g"):
         NativeSquared(2)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_it_is_vectorized_and_evaluated_like_any_environment(threads):
+    config = load_config("squared_native")
+    results = []
+    for backend in ("serial", "multiprocessing"):
+        sizes = {"num_envs": 2, "num_agents": 5, "num_workers": 1}
+        options = {"threads": threads, "distance_to_target": 1}
+        with make_vecenv(config, backend=backend, **sizes, **options) as vecenv:
+            results.append(evaluate_policy(vecenv, None, 40, score_key=config.score_key))
+    assert results[0] == results[1]
+    assert results[0].lengths == [1] * 40
+    assert results[0].scores == [float(total == 1) for total in results[0].returns]
+    assert 0 < results[0].mean < 0.5
 
 
 def test_rendering_shows_the_first_square():
