@@ -12,15 +12,13 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from contestants import bare, steps_per_second
 from loops import WORKLOADS, Setting, Workload, made_trainer
-from torch import Tensor
 
 from pufferlib import clean_pufferl
-from pufferlib.pytorch import sample_logits
+from pufferlib.pytorch import sample_actions
 from pufferlib.trainer.optimizers import make_optimizer
 from pufferlib.vector.sizes import available_cores
 
@@ -47,11 +45,14 @@ class Network:
         starts = torch.from_numpy(trainer.experience.starts)
         self.rows = observations[: self.agents, 0].to(device)
         self.row_starts = starts[: self.agents, 0].to(device)
-        segments = self.minibatch // config.bptt_horizon
+        segments = -(-self.minibatch // config.bptt_horizon)
         self.learnt = observations[:segments].to(device)
         self.learnt_starts = starts[:segments].to(device)
-        if not trainer.is_recurrent:
-            self.learnt = self.learnt.flatten(0, 1)
+        self.state = None
+        if trainer.states:
+            self.state = trainer.states.of(torch.arange(self.agents).numpy())
+        else:
+            self.learnt = self.learnt.flatten(0, 1)[: self.minibatch]
         self.optimizer = make_optimizer(config, trainer.policy, device)
         for group in self.optimizer.param_groups:
             group["lr"] = 0.0  # the loop goes on with the same weights
@@ -69,23 +70,17 @@ class Network:
         """Per sample and pass: forward, backward and optimizer; measured for `seconds`."""
         return self._each(self._learn, seconds) / self.minibatch
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def _act(self) -> None:
         """One step of all agents."""
-        logits, _ = self._run(self.rows, self.row_starts)
-        sample_logits(logits)
+        sample_actions(self.trainer.act(self.rows, self.state, self.row_starts)[0])
 
     def _learn(self) -> None:
         """One minibatch."""
-        logits, values = self._run(self.learnt, self.learnt_starts)
+        logits, values, _ = self.trainer.run_policy(self.learnt, None, self.learnt_starts)
         self.optimizer.zero_grad(set_to_none=True)
         (logits.square().mean() + values.square().mean()).backward()
         self.optimizer.step()
-
-    def _run(self, rows: Tensor, starts: Tensor) -> tuple[Any, Tensor]:
-        if not self.trainer.is_recurrent:
-            return self.trainer.model(rows)
-        return self.trainer.model(rows, None, starts)[:2]
 
     def _each(self, function: Callable[[], None], seconds: float) -> float:
         """Seconds per call."""

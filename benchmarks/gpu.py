@@ -4,9 +4,9 @@
     python benchmarks/gpu.py --device cpu --seconds 1     # the same code where there is no GPU
 
 The rows of native Squared and Snake for thousands of agents, MLP and LSTM, in float32 and bfloat16,
-plain, with `torch.compile`, and with CUDA graphs; beside each the bound: the same network alone, in
-the same process (`native.py`). A measurement that fails is a row of the table with its reason.
-Without a GPU it says so, and exits with 1.
+with and without `torch.compile` and CUDA graphs; beside each the bound: the same network alone, in
+the same process (`native.py`). A measurement that fails is a row of the table with its reason; on
+the CPU that is so for the CUDA graphs. Without a GPU it says so, and exits with 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from native import ENVS, Case
 from report import as_markdown, machine, show
 
-KINDS = ("mlp", "lstm")
+NATIVE, KINDS = ("squared", "snake"), ("mlp", "lstm")
 START_SECONDS = 8.0  # of a row: the first update, and compiling where that is asked for
 
 
@@ -39,12 +39,12 @@ class Variant:
 VARIANTS = (
     Variant("plain", {}),
     Variant("compiled", {"compile": True}),
-    Variant("CUDA graphs", {"cuda_graphs": True}),
+    Variant("graphs", {"cuda_graphs": True}),
+    Variant("compiled, graphs", {"compile": True, "cuda_graphs": True}),
 )
-PRECISIONS = (Variant("float32", {}), Variant("bfloat16", {"precision": "bfloat16"}))
+PRECISIONS = ("fp32", "bf16")
 
-
-Row = tuple[str, str, Variant, Variant]
+Row = tuple[str, str, str, Variant]
 """Environment, network, precision and variant."""
 
 
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0, help="for all rows together")
     parser.add_argument("--seconds", type=float, help="per row, instead")
     parser.add_argument("--agents", type=int, default=4096)
-    parser.add_argument("--envs", nargs="+", choices=ENVS, default=ENVS)
+    parser.add_argument("--envs", nargs="+", choices=ENVS, default=NATIVE)
     parser.add_argument("--networks", nargs="+", choices=native.KINDS, default=KINDS)
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--markdown", type=Path, help="write the table to this file")
@@ -98,11 +98,11 @@ def main() -> None:
     seconds = args.seconds or max(1.0, 60 * args.minutes / len(chosen) - START_SECONDS)
     results = []
     for env, kind, precision, variant in chosen:
-        print(f"{env}, {kind}, {precision.name}, {variant.name} …", file=sys.stderr, flush=True)
-        options = precision.options | variant.options
+        print(f"{env}, {kind}, {precision}, {variant.name} …", file=sys.stderr, flush=True)
+        options = variant.options | {"precision": precision}
         case = Case(env=env, kind=kind, agents=args.agents, device=args.device, options=options)
         found = measure(case, seconds)
-        names = {"precision": precision.name, "variant": variant.name}
+        names = {"precision": precision, "variant": variant.name}
         results.append({"env": env, "kind": kind} | found | names)
     table = [as_row(found) for found in results]
     name = torch.cuda.get_device_name(args.device) if args.device != "cpu" else "CPU"

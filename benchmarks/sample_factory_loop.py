@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import sys
 import tempfile
 import time
@@ -59,6 +60,17 @@ class Marks(AlgoObserver):
         return (last - first) / (end - begun) if end > begun else 0.0
 
 
+def make_registered(name: str, *_: Any, **__: Any) -> Any:
+    """The signature is Sample Factory's, and a function of a module travels to its workers."""
+    return gymnasium.make(name)
+
+
+def make_breakout(*arguments: Any, **options: Any) -> Any:
+    """As Sample Factory's example makes it; its workers have to know of the games, too."""
+    importlib.import_module("ale_py")
+    return make_atari_env(*arguments, **options)
+
+
 def settings(workload: str, workers: int, directory: str, seconds: float) -> dict[str, Any]:
     """Command-line options of Sample Factory."""
     chosen = WORKLOADS[workload]
@@ -89,10 +101,10 @@ def steps_per_second(workload: str, workers: int, threads: int, seconds: float) 
             flags += [f"--{name}", *str(value).split()]
         parser, partial = parse_sf_args(flags)
         if workload == "breakout":
-            register_env("atari_breakout", make_atari_env)
+            register_env("atari_breakout", make_breakout)
             atari_override_defaults(partial.env, parser)
         else:
-            register_env("CartPole-v1", lambda name, *_, **__: gymnasium.make(name))
+            register_env("CartPole-v1", make_registered)
         _, runner = make_runner(parse_full_cfg(parser, flags))
         observer = Marks()
         runner.register_observer(observer)

@@ -14,7 +14,7 @@ anything. CleanRL (see `learning.py`) and Sample Factory are left out where they
 Factory needs an environment of its own:
 
     python -m venv DIR
-    DIR/bin/pip install -c constraints/sample-factory.txt sample-factory ale-py
+    DIR/bin/pip install -c constraints/sample-factory.txt sample-factory ale-py 'setuptools<81'
     python benchmarks/training.py --sample-factory DIR/bin/python
 """
 
