@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pufferlib.trainer.config import Config
 from pufferlib.trainer.evaluate import EvalResult, evaluate_policy
 from pufferlib.trainer.prepare import use_threads
 from pufferlib.trainer.rendering import Player, TerminalPlayer, VideoWriter
-from pufferlib.trainer.runs import find_checkpoint
+from pufferlib.trainer.runs import find_checkpoint, run_dir_of
 from pufferlib.trainer.setup import (
     canonical_name,
     config_of_checkpoint,
@@ -29,6 +30,7 @@ from pufferlib.trainer.setup import (
 from pufferlib.vector import VecEnv
 
 RANDOM = "random"
+OWN_VIDEO = Path("run")
 DEFAULT_FPS = 10.0
 
 
@@ -45,7 +47,8 @@ class EvalArguments:
     render: bool = False
     """Show the first environment in the terminal."""
     save_video: Path | None = None
-    """Film the first environment into this file (.mp4, .gif; needs the extra 'video')."""
+    """Film the first environment into this file (.mp4, .gif; needs the extra 'video'); 'run' is a
+    file of the update's number in the directory of the run."""
     fps: float | None = None
     """Frames per second; None takes what the environment suggests."""
     seed: int = 0
@@ -69,6 +72,8 @@ def evaluate(arguments: Sequence[str]) -> int:
         path = find_checkpoint(options.checkpoint, name, options.data_dir)
         content, source = checkpoint.read(path), str(path)
         config = config_of_checkpoint(content, source, name)
+        if options.save_video == OWN_VIDEO:
+            options = dataclasses.replace(options, save_video=_video_of_run(path, content["epoch"]))
     result = _play(config, content, source, options)
     print(report(result, config.score_key, source))
     return 0
@@ -86,6 +91,15 @@ def report(result: EvalResult, score_key: str, source: str) -> str:
         f"{source}\n{score_key} {result.mean:.3f}  (95% interval {low:.3f} to {high:.3f}, "
         f"{result.episodes:,} episodes)\n{rest}"
     )
+
+
+def _video_of_run(path: Path, epoch: int) -> Path:
+    run_dir = run_dir_of(path)
+    if run_dir is None:
+        raise ConfigError(f"--save-video run: {path} lies in no run; name a file")
+    directory = run_dir / "videos"
+    directory.mkdir(exist_ok=True)
+    return directory / f"{epoch:06d}.mp4"
 
 
 def _play(

@@ -61,6 +61,8 @@ def test_a_run_and_its_resumption_are_recorded(here):
     written = record.read(run_dir)
     assert [entry["state"] for entry in written["earlier"]] == ["finished"]
     assert written["result"]["steps"] == second.steps
+    assert main(["eval", "squared", "--episodes", "1", "--save-video", "run"]) == 0
+    assert [path.stem for path in run_dir.glob("videos/*.mp4")] == [second.checkpoint.stem]
     for name in ("train/explained_variance", "train/learning_rate", "train/ent_coef"):
         assert name in second.metrics
 
