@@ -13,7 +13,7 @@ from engine_tools import command
 from login_tools import Client
 from vm import TANK, TANK_FILE, build_images, running
 
-pytestmark = [pytest.mark.platform, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.platform, pytest.mark.timeout(1200)]
 
 # Every file of the configuration and every package, in one number.
 STATE = "find /etc /usr/local /var/lib/dpkg -xdev -type f -printf '%p %T@ %s\\n' | sort | sha256sum"
@@ -40,9 +40,8 @@ def ada(vm, tmp_path_factory):
     client = Client("ada", tmp_path_factory.mktemp("clients") / "ada", "127.0.0.1", vm.root.port)
     key = client.prepare()
     vm.run("docker", "load", "-q", "-i", TANK_FILE)
-    vm.run(
-        "tank", "user", "add", "ada", "--key", "-", "--cpus", "1.5", "--memory", "300m", text=key
-    )
+    quota = ["--cpus", "1.5", "--memory", "300m", "--disk", "30m"]
+    vm.run("tank", "user", "add", "ada", "--key", "-", *quota, text=key)
     return client
 
 
@@ -55,7 +54,7 @@ def test_it_is_a_machine_of_its_own(vm):
 
 
 def test_the_first_run_ends_at_the_reboot_that_the_driver_needs(vm):
-    done = vm.provision(check=False, timeout=3000)
+    done = vm.provision(check=False, timeout=1000)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "reboot needed: the NVIDIA driver: the module 580.95.05 is not loaded" in done.stdout
     assert "40-docker" not in done.stdout
@@ -63,7 +62,7 @@ def test_the_first_run_ends_at_the_reboot_that_the_driver_needs(vm):
 
 def test_the_next_run_goes_on_after_it(vm):
     vm.reboot()
-    done = vm.provision(timeout=3000)
+    done = vm.provision(timeout=1000)
     ends = [
         line for line in done.stdout.splitlines() if line.endswith((": done", ": nothing to do"))
     ]
@@ -105,6 +104,12 @@ def test_ssh_lands_in_the_container_with_its_quota(vm, ada):
     ]  # fmt: skip
     assert ada.ssh("cat /proc/self/attr/current").stdout == "docker-default (enforce)\n"
     assert ada.ssh("python -c 'bytearray(2**30)'", check=False).returncode == 137
+
+
+def test_a_home_grows_to_its_quota_and_no_further(ada):
+    done = ada.ssh("head -c 40M /dev/zero >file", check=False)
+    assert (done.returncode, "Disk quota exceeded" in done.stderr) == (1, True), done.stderr
+    assert 29 << 20 < int(ada.ssh("stat -c %s file; rm file").stdout) < 30 << 20
 
 
 @pytest.mark.parametrize("status", [0, 7, 137])
