@@ -1,6 +1,7 @@
 """Processes that train together: what one with all environments would do, over real gloo.
 
-The processes are forked from this one, so that none has to import torch again.
+The processes are forked from this one, so that none has to import torch again, nor what its
+optimizers import when the first one is made.
 """
 
 import multiprocessing
@@ -10,6 +11,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 import torch
+import torch._dynamo
 from torch import nn
 
 from pufferlib import clean_pufferl
@@ -33,7 +35,7 @@ UNEVEN = ["fnntfnnnn", "fnnnnnunf", "----fntfn", "------fnn"]
 SCARCE = ["fnnnnnnnn", "fnnnnnnnn", "---------", "-------fn"]
 
 
-def together(work, tmp_path, timeout=60):
+def together(work, tmp_path, timeout=100):
     """What `work(group)` returns in each of two processes; an exception's traceback fails."""
     fork = multiprocessing.get_context("fork")
     pipes, processes = [], []
@@ -179,7 +181,14 @@ def test_the_divergence_ends_an_update_of_both(scripted, tmp_path):
     assert (once[0] != stopped[0]).any()
 
 
-@pytest.mark.parametrize("options", [{}, {"prio_alpha": 0.8}, {"vtrace": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"prio_alpha": 0.8}, marks=pytest.mark.slow),
+        pytest.param({"vtrace": True}, marks=pytest.mark.slow),
+    ],
+)
 def test_clocks_draws_and_unequal_data_leave_weights_bit_equal(options, scripted, tmp_path):
     def two_updates(group):
         trainer = make_trainer(
