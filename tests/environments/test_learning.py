@@ -51,6 +51,11 @@ def test_squared_reaches_nine_tenths_of_its_best_score_in_a_minute(tmp_path):
     assert play("squared", path, 400).mean >= 0.9
 
 
+def test_native_squared_is_solved_in_seconds(tmp_path):
+    path = train("squared_native", str(tmp_path), "--train.max-seconds", "60")
+    assert play("squared_native", path, 400).mean >= 0.95
+
+
 def test_cartpole_is_solved_in_two_minutes(tmp_path):
     path = train("cartpole", str(tmp_path), "--train.max-seconds", "120")
     assert play("cartpole", path, 100).mean >= 475
