@@ -1,6 +1,7 @@
 """Native Squared: the twin of the Python one bit for bit, its rows, threads, copies, refusals."""
 
 import copy
+import os
 import pickle
 import zlib
 
@@ -155,6 +156,21 @@ def test_threads_change_nothing(threads):
     alone, together = (play(env, 40) for env in envs)
     assert alone[0] == together[0]
     assert records(alone[1]) == records(together[1])
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    env = NativeSquared(8, num_targets=2, threads=2)
+    env.reset(seed=1)
+    play(env, 3)  # hires the threads, which a child does not have
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, zlib.crc32(b"".join(play(env, 9)[0])).to_bytes(4, "big"))
+        os._exit(0)
+    assert os.read(reader, 4) == zlib.crc32(b"".join(play(env, 9)[0])).to_bytes(4, "big")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(reader)
+    os.close(writer)
 
 
 def test_records_are_in_the_order_of_the_rows():
