@@ -166,23 +166,27 @@ def _trace(step: ActingStep, recurrent: bool) -> Any:
     names = [*observations, *(f"state.{index}" for index in range(len(state)))]
     outputs = [*named_heads(logits), "value"]
     outputs += [f"next_state.{index}" for index in range(len(state))]
-    batch = torch.export.Dim("batch")
     inputs: list[Any] = [tuple(observations.values())]
-    shapes: list[Any] = [({0: batch},) * len(observations)]
     if recurrent:
         names.append("starts")
         inputs += [state, starts]
-        shapes += [({1: batch},) * len(state), {0: batch}]
+
+    def free_axes(batch: Any) -> tuple[Any, ...]:
+        axes = (({0: batch},) * len(observations), ({1: batch},) * len(state), {0: batch})
+        return axes[: len(inputs)]
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's, about itself
-            graph = torch.export.export(step, tuple(inputs), dynamic_shapes=tuple(shapes))
+            free = free_axes(torch.export.Dim("batch"))
+            graph = torch.export.export(step, tuple(inputs), dynamic_shapes=free)
             return torch.onnx.export(
                 graph,
                 dynamo=True,
                 opset_version=OPSET,
                 input_names=names,
                 output_names=outputs,
+                dynamic_shapes=free_axes("batch"),  # here they only name the axes
                 verbose=False,
             )
     except Exception as error:  # torch raises a dozen unrelated types

@@ -140,6 +140,7 @@ def test_the_exported_network_answers_as_torch_does(case, tmp_path):
     properties = session.get_modelmeta().custom_metadata_map
     assert properties["env"] == case
     assert properties["action_space"] == str(env.single_action_space)
+    assert session.get_inputs()[0].shape[0] == session.get_outputs()[0].shape[0] == "batch"
     states = [entry for entry in session.get_inputs() if entry.name.startswith("state.")]
     rng = np.random.default_rng(1)
     for batch in (1, 5):
