@@ -16,9 +16,8 @@ from pufferlib.environment import Infos, PufferEnv
 from pufferlib.exceptions import ConfigError, SnapshotError, SpaceError
 
 # The C struct `Record`: an episode that ended.
-RECORD = np.dtype(
-    [("score", np.float32), ("episode_return", np.float32), ("episode_length", np.int32)]
-)
+FIELDS = {"score": np.float32, "episode_return": np.float32, "episode_length": np.int32}
+RECORD = np.dtype(list(FIELDS.items()))
 
 
 class NativeEnv(PufferEnv):
@@ -82,7 +81,7 @@ class NativeEnv(PufferEnv):
             return []
         # Bytes are copied many times faster than structures.
         records = self._records[: episodes * RECORD.itemsize].copy().view(RECORD)
-        return [{name: records[name] for name in RECORD.names}]
+        return [{name: records[name] for name in FIELDS}]
 
     def get_state(self) -> dict[str, Any]:
         """Everything that changes between steps but the rows; see `pufferlib.snapshot`."""
