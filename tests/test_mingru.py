@@ -85,6 +85,15 @@ def test_nothing_of_an_ended_life_remains():
     assert (logits[0, :2] != logits[1, :2]).any()
 
 
+def test_gates_begin_with_many_time_scales():
+    policy = MinGRUWrapper(ENV, Default(ENV, 8), 8, 1_000, num_layers=2)
+    for layer in policy.layers:
+        scales = 1 / layer.bias[:1_000].sigmoid()
+        assert 2 <= scales.min() < 2.1
+        assert 7.9 < scales.max() <= 8.001
+        assert (layer.bias[1_000:] == 0).all()
+
+
 def test_it_has_the_recurrent_interface():
     policy = wrapper()
     assert is_recurrent(policy)

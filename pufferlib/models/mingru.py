@@ -11,6 +11,9 @@ from torch.autograd.function import once_differentiable
 from pufferlib.models.recurrent import RecurrentWrapper, State
 from pufferlib.pytorch import layer_init
 
+TIME_SCALE = 8
+"""Before training a unit's memory fades within 2 to so many steps."""
+
 
 class MinGRUWrapper(RecurrentWrapper):
     """Puts minGRU layers between a policy's encoder and its decoder; the state is `(h,)`.
@@ -36,10 +39,7 @@ class MinGRUWrapper(RecurrentWrapper):
     ) -> None:
         super().__init__(env, policy, input_size, hidden_size, num_layers)
         sizes = [input_size] + [hidden_size] * (num_layers - 1)
-        # Gate and candidate by one product.
-        self.layers = nn.ModuleList(
-            layer_init(nn.Linear(size, 2 * hidden_size), std=1.0) for size in sizes
-        )
+        self.layers = nn.ModuleList(_make_layer(size, hidden_size) for size in sizes)
 
     def recur(self, hidden: Tensor, state: State, starts: Tensor | None) -> tuple[Tensor, State]:
         """Run the layers over `(T, B, input_size)`; `starts` is bool `(T, B)`."""
@@ -53,6 +53,19 @@ class MinGRUWrapper(RecurrentWrapper):
             hidden = scan(keep, update * candidate, before)
             last.append(hidden[-1])
         return hidden, (torch.stack(last),)
+
+
+def _make_layer(inputs: int, width: int) -> nn.Linear:
+    """Gate and candidate by one product; the gates begin with many time scales.
+
+        b_z = -log(U(1, TIME_SCALE - 1)), so that 1 / sigmoid(b_z) is uniform over 2 … TIME_SCALE
+
+    Source: Tallec and Ollivier 2018, *Can Recurrent Neural Networks Warp Time?*, section 2.
+    """
+    layer: nn.Linear = layer_init(nn.Linear(inputs, 2 * width), std=1.0)
+    with torch.no_grad():
+        layer.bias[:width].uniform_(1, TIME_SCALE - 1).log_().neg_()
+    return layer
 
 
 def scan(keep: Tensor, add: Tensor, before: Tensor) -> Tensor:
