@@ -31,7 +31,7 @@ cp -r /mnt/files/. /media
 cp /boot/vmlinuz-* /mnt/vmlinuz
 cp /boot/initrd.img-* /mnt/initrd.img
 truncate -s 12G /mnt/disk  # of which only what is written takes space
-mkfs.ext4 -q -O ^has_journal,quota,project -E quotatype=usrquota:prjquota -d /media /mnt/disk
+mkfs.ext4 -q -O ^has_journal -d /media /mnt/disk
 """
 
 
@@ -81,7 +81,6 @@ def build_images(checkout):
 def furnish(files, checkout, key):
     """What differs from machine to machine, the checkout, and the small tank as a file."""
     (files / "etc").mkdir(parents=True)
-    (files / "etc/fstab").write_text("/dev/vda / ext4 usrquota,prjquota 0 1\n")
     (files / "etc/hostname").write_text("tank-1\n")
     (files / "etc/hosts").write_text("127.0.0.1 localhost\n127.0.1.1 tank-1\n")
     (files / "etc/resolv.conf").write_text("nameserver 10.0.2.3\n")  # qemu's own
