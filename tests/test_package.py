@@ -140,7 +140,9 @@ def test_sdist_has_what_a_build_needs_and_nothing_else(sources):
 def test_wheel_of_the_sdist_works_outside_the_tree(sources, tmp_path):
     wheel = build("wheel", sources, tmp_path / "wheel", PUFFER_REQUIRE_NATIVE="1")
     names = zipfile.ZipFile(wheel).namelist()
-    assert not [name for name in names if name.endswith((".cpp", ".hpp", "CMakeLists.txt"))]
+    assert not [
+        name for name in names if name.endswith((".c", ".cpp", ".h", ".hpp", "CMakeLists.txt"))
+    ]
     assert "cp3" in wheel.name
     environment = FreshEnvironment(tmp_path / "venv")
     environment.install(wheel)
