@@ -26,7 +26,6 @@ from sf_examples.atari.atari_params import atari_override_defaults
 from sf_examples.atari.atari_utils import make_atari_env
 
 NUM_ENVS, NUM_EPOCHS, NUM_MINIBATCHES = 8, 4, 4
-START_SECONDS = 4.0  # until processes run and have learnt once
 
 WORKLOADS: dict[str, dict[str, Any]] = {
     "cartpole": {
@@ -43,16 +42,19 @@ WORKLOADS: dict[str, dict[str, Any]] = {
 
 
 class Marks(AlgoObserver):
-    """When how many steps were learnt from."""
+    """When how many steps were learnt from, and the end of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self.marks: list[tuple[float, int]] = []
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
-        """Note it."""
+        """Note it; after long enough let this be the last one."""
         steps = runner.total_env_steps_since_resume
         if steps:
             self.marks.append((time.perf_counter(), steps))
+            if self.marks[-1][0] - self.marks[0][0] >= self._seconds:
+                runner.cfg.train_for_env_steps = 0  # version 2.1.1 never counts the seconds
 
     def speed(self) -> float:
         """Steps per second from the first mark to the last."""
@@ -71,7 +73,7 @@ def make_breakout(*arguments: Any, **options: Any) -> Any:
     return make_atari_env(*arguments, **options)
 
 
-def settings(workload: str, workers: int, directory: str, seconds: float) -> dict[str, Any]:
+def settings(workload: str, workers: int, directory: str) -> dict[str, Any]:
     """Command-line options of Sample Factory."""
     chosen = WORKLOADS[workload]
     return chosen | {
@@ -88,7 +90,6 @@ def settings(workload: str, workers: int, directory: str, seconds: float) -> dic
         "use_rnn": False,
         "recurrence": 1,
         "with_vtrace": False,
-        "train_for_seconds": int(seconds + START_SECONDS),
         "restart_behavior": "overwrite",
     }
 
@@ -97,7 +98,7 @@ def steps_per_second(workload: str, workers: int, threads: int, seconds: float) 
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as directory:
         flags = []
-        for name, value in settings(workload, workers, directory, seconds).items():
+        for name, value in settings(workload, workers, directory).items():
             flags += [f"--{name}", *str(value).split()]
         parser, partial = parse_sf_args(flags)
         if workload == "breakout":
@@ -106,7 +107,7 @@ def steps_per_second(workload: str, workers: int, threads: int, seconds: float) 
         else:
             register_env("CartPole-v1", make_registered)
         _, runner = make_runner(parse_full_cfg(parser, flags))
-        observer = Marks()
+        observer = Marks(seconds)
         runner.register_observer(observer)
         runner.init()
         runner.run()
