@@ -1,6 +1,6 @@
-"""Picture of what a command shows on a real terminal, as SVG.
+"""Picture of what a command shows on a real terminal, as PNG.
 
-    python docs/screenshot.py docs/pages/dashboard.svg --after 30 -- puffer train cartpole
+    python docs/screenshot.py docs/pages/dashboard.png --after 60 -- puffer train cartpole
 
 The command runs in tmux (which must be installed), in a window of its own size; what the terminal
 has on its screen after so many seconds becomes the picture. The command is then interrupted.
@@ -14,11 +14,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import matplotlib as mpl
+from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 SESSION = "puffer-screenshot"
+FONT = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSansMono.ttf")
+CELL = (10, 20)
+MARGIN = 12
 
 
 def main() -> None:
@@ -28,14 +33,10 @@ def main() -> None:
     parser.add_argument("command", nargs="+")
     parser.add_argument("--after", type=float, default=10.0, help="seconds")
     parser.add_argument("--columns", type=int, default=100)
-    parser.add_argument("--lines", type=int, default=24)
+    parser.add_argument("--lines", type=int, default=18)
     options = parser.parse_args()
     screen = capture(options.command, options.after, options.columns, options.lines)
-    console = Console(record=True, width=options.columns)
-    with console.capture():
-        console.print(Text.from_ansi(screen.rstrip()))
-    svg = console.export_svg(title=shlex.join(options.command), theme=MONOKAI)
-    options.output.write_text(svg, encoding="utf-8")
+    draw(screen.rstrip(), options.columns).save(options.output, optimize=True)
 
 
 def capture(command: list[str], seconds: float, columns: int, lines: int) -> str:
@@ -50,6 +51,28 @@ def capture(command: list[str], seconds: float, columns: int, lines: int) -> str
     finally:
         subprocess.run(["tmux", "kill-session", "-t", SESSION], capture_output=True)
     return screen
+
+
+def draw(screen: str, columns: int) -> Image.Image:
+    """The screen, a character in each cell; grey where the terminal dims."""
+    width, height = CELL
+    lines = Console(width=columns, color_system="truecolor").render_lines(Text.from_ansi(screen))
+    size = (columns * width + 2 * MARGIN, len(lines) * height + 2 * MARGIN)
+    image = Image.new("RGB", size, MONOKAI.background_color)
+    pen, font = ImageDraw.Draw(image), ImageFont.truetype(str(FONT), 16)
+    for row, segments in enumerate(lines):
+        column = 0
+        for text, style, _ in segments:
+            colour = MONOKAI.foreground_color
+            if style and style.color:
+                colour = style.color.get_truecolor(MONOKAI)
+            if style and style.dim:
+                colour = tuple(channel * 6 // 10 for channel in colour)
+            for character in text:
+                place = MARGIN + column * width, MARGIN + row * height
+                pen.text(place, character, fill=tuple(colour), font=font)
+                column += 1
+    return image
 
 
 def tmux(*words: str) -> str:
