@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import importlib.util
 import os
 import signal
 
@@ -32,13 +31,19 @@ def pytest_xdist_make_scheduler(config, log):
     return make_scheduler(config, log)
 
 
-@pytest.fixture(scope="session")
-def requires():
-    """A function that skips a test without an optional package; in CI the package must be there."""
+def fail_if_skipped_in_ci(report):
+    """What a test or a module is skipped for want of on a user's machine, CI must have."""
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
+        report.outcome = "failed"
+        report.longrepr = f"skipped, with CI=true: {report.longrepr[-1]}"
+    return report
 
-    def require(package):
-        if importlib.util.find_spec(package) is None:
-            message = f"{package} is not installed"
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
 
-    return require
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return fail_if_skipped_in_ci((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return fail_if_skipped_in_ci((yield))

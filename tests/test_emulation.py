@@ -373,8 +373,8 @@ class Recording(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("keys", [("glyphs", "blstats", "message", "inv_strs"), ("glyphs",), None])
-def test_nethack_rows_hold_what_the_game_shows(requires, keys):
-    requires("nle")
+def test_nethack_rows_hold_what_the_game_shows(keys):
+    pytest.importorskip("nle")
     import nle  # noqa: F401 - registers the tasks
 
     options = {} if keys is None else {"observation_keys": keys}

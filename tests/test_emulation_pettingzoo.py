@@ -351,8 +351,8 @@ def spread(**options):
     return simple_spread_v3.parallel_env(N=3, max_cycles=8, **options)
 
 
-def test_a_real_environment_behaves_as_without_emulation(requires):
-    requires("mpe2")
+def test_a_real_environment_behaves_as_without_emulation():
+    pytest.importorskip("mpe2")
     env, twin = emulate(spread()), spread()
     parallel_api_test(emulate(spread()), num_cycles=20)
     rng = np.random.default_rng(0)
@@ -369,8 +369,8 @@ def test_a_real_environment_behaves_as_without_emulation(requires):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_real_environment_in_a_vecenv(requires, backend):
-    requires("mpe2")
+def test_a_real_environment_in_a_vecenv(backend):
+    pytest.importorskip("mpe2")
     with pufferlib.vector.make(
         lambda: PettingZooPufferEnv(spread(continuous_actions=True)), num_envs=2, backend=backend
     ) as vecenv:

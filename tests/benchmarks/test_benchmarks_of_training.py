@@ -236,12 +236,18 @@ def test_gpu_benchmark_runs_without_a_gpu(tmp_path):
             assert row["steps_per_second"] > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("learner", ["pufferlib", "SB3", "CleanRL"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        pytest.param("pufferlib", marks=pytest.mark.slow),
+        pytest.param("SB3", marks=pytest.mark.slow),
+        pytest.param("CleanRL", marks=pytest.mark.bench),  # installed by hand
+    ],
+)
 @pytest.mark.parametrize("task", ["cartpole", "pendulum"])
 def test_a_learner_leaves_its_run(tmp_path, learner, task):
-    if learner == "CleanRL" and importlib.util.find_spec("cleanrl") is None:
-        pytest.skip("cleanrl is installed by hand, see benchmarks/learning.py")
+    if learner == "CleanRL":
+        pytest.importorskip("cleanrl", reason="see benchmarks/learning.py")
     file = tmp_path / "run.json"
     run_script("learners.py", learner, task, "1", "--steps", "2048", "--out", file)
     run = json.loads(file.read_text())

@@ -121,10 +121,10 @@ SINGLE = {
 
 
 @pytest.fixture(params=SINGLE)
-def single(request, requires):
+def single(request):
     """A function that makes one of the environments above, wrapped but not emulated."""
     if request.param.startswith("NetHack"):
-        requires("nle")
+        pytest.importorskip("nle")
     return SINGLE[request.param]
 
 
@@ -146,14 +146,14 @@ def test_gymnasium_finds_nothing(single, emulates):
 
 
 @pytest.mark.parametrize("emulates", [False, True], ids=["wrapped", "emulated"])
-def test_stable_baselines3_finds_nothing(single, emulates, requires):
-    requires("stable_baselines3")
+def test_stable_baselines3_finds_nothing(single, emulates):
+    pytest.importorskip("stable_baselines3")
     env = single()
     check_by_sb3(GymnasiumPufferEnv(env) if emulates else env)
 
 
-def test_the_included_environments_pass_as_they_are_made(requires):
-    requires("stable_baselines3")
+def test_the_included_environments_pass_as_they_are_made():
+    pytest.importorskip("stable_baselines3")
     for make_env in (classic_control.env_creator(), ocean.env_creator()):
         check_by_gymnasium(make_env())
         check_by_sb3(make_env())
@@ -202,10 +202,10 @@ MULTI = {
 
 
 @pytest.fixture(params=MULTI)
-def multi(request, requires):
+def multi(request):
     """A function that makes one of the games above, wrapped but not emulated."""
-    requires("pymunk")
-    requires("mpe2")
+    pytest.importorskip("pymunk")
+    pytest.importorskip("mpe2")
     return MULTI[request.param]
 
 
@@ -237,7 +237,7 @@ class Lying(gymnasium.Wrapper):
 
 
 @pytest.mark.parametrize("check", [check_by_gymnasium, check_by_sb3])
-def test_a_broken_wrapper_is_found(check, requires):
-    requires("stable_baselines3")
+def test_a_broken_wrapper_is_found(check):
+    pytest.importorskip("stable_baselines3")
     with pytest.raises((AssertionError, TypeError)):
         check(Lying(make("CartPole-v1")))

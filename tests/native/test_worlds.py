@@ -1,6 +1,5 @@
 """Ocean's games under sanitizers, and without the C library as in a web page."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -76,9 +75,3 @@ def test_games_need_nothing_of_the_c_library(tmp_path):
     run("gcc", "-r", "-nostdlib", *objects, "-o", tmp_path / "all.o")
     names = run("nm", "-u", tmp_path / "all.o").decode().split()[1::2]
     assert set(names) <= BY_COMPILERS
-
-
-@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_games_compile_for_web_pages(source, tmp_path):
-    run("clang", "--target=wasm32", *FLAGS, "-c", source, "-o", tmp_path / "game.o")

@@ -16,8 +16,7 @@ VERSION = "0.89.0"
 @pytest.fixture(scope="session")
 def devcontainer(engine, tmp_path_factory):
     if shutil.which("npm") is None:
-        message = "npm is missing (tests/platform/engine.sh up installs it)"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+        pytest.skip("npm is missing (tests/platform/engine.sh up installs it)")
     directory = tmp_path_factory.mktemp("npm")
     command("npm", "install", "--silent", f"@devcontainers/cli@{VERSION}", cwd=directory)
     program = directory / "node_modules" / ".bin" / "devcontainer"

@@ -1,6 +1,5 @@
 """What the tests of `invoke …` share: a machine that records commands, and names of things."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,7 @@ from puffertank import engine
 import pufferlib
 from pufferlib.lock import lock_hash
 
-# Part of the extra dev, which images do not have.
-if os.environ.get("CI") == "true":
-    import invoke
-else:
-    invoke = pytest.importorskip("invoke")
+invoke = pytest.importorskip("invoke")  # part of the extra dev, which images do not have
 
 ROOT = Path(__file__).parents[2]
 LOCK = lock_hash(ROOT)

@@ -1,6 +1,5 @@
 """One machine over ssh: against a server of paramiko in this process, through the real fabric."""
 
-import os
 import socket
 import subprocess
 import threading
@@ -11,10 +10,7 @@ from fleet import ssh
 from fleet.config import Machine
 from fleet.ssh import Done, Lines, MachineError
 
-if os.environ.get("CI") == "true":
-    import paramiko
-else:
-    paramiko = pytest.importorskip("paramiko")
+paramiko = pytest.importorskip("paramiko")
 
 
 class Server(paramiko.ServerInterface):

@@ -94,8 +94,8 @@ def test_todays_pettingzoo_passes_unchanged():
     parallel_api_test(env, num_cycles=10)
 
 
-def test_turns_become_parallel_steps(requires):
-    requires("mpe2")
+def test_turns_become_parallel_steps():
+    pytest.importorskip("mpe2")
     from mpe2 import simple_spread_v3
 
     env = PettingZooPufferEnv(aec_to_parallel(simple_spread_v3.env(N=2, max_cycles=3)))
