@@ -16,6 +16,7 @@ from pufferlib.exceptions import ConfigError
 from pufferlib.pytorch import MixedLogits
 from pufferlib.trainer.acceleration import Graphed, InBfloat16, host_zeros, keep_freed_memory
 from pufferlib.trainer.prepare import make_experience
+from pufferlib.trainer.setup import load_config, make_policy, make_vecenv
 
 CPU = torch.device("cpu")
 
@@ -102,6 +103,19 @@ def test_training_in_bfloat16_keeps_float32_weights(tmp_path, recurrent):
     assert not torch.equal(weights(trainer), before)
     if trainer.states:
         assert {part.dtype for part in trainer.states.get()} == {torch.float32}
+    clean_pufferl.close(trainer)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_squared_is_learnt_in_bfloat16(tmp_path):
+    config = load_config("squared", overrides={"train": {"precision": "bf16", "device": "cpu"}})
+    vecenv = make_vecenv(config)
+    policy = make_policy(config, vecenv.driver_env)
+    trainer = clean_pufferl.create(config.train, vecenv, policy, run_dir=tmp_path)
+    while trainer.global_step < config.train.total_timesteps:
+        update(trainer)
+    assert trainer.stats["score"] >= 0.9
     clean_pufferl.close(trainer)
 
 
