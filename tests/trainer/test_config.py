@@ -174,6 +174,19 @@ def test_sizes_are_resolved(options, num_agents, sizes):
     assert (config.batch_size, config.minibatch_size) == sizes
 
 
+def test_minibatches_without_memory_may_be_smaller_than_a_segment():
+    """As Stable-Baselines3 has by default: 2,048 steps of one environment, minibatches of 64."""
+    config = TrainConfig(bptt_horizon=2048, minibatch_size=64)
+    resolved = config.resolve(1, recurrent=False)
+    assert (resolved.batch_size, resolved.minibatch_size) == (2048, 64)
+    with pytest.raises(
+        ConfigError, match=r"minibatch_size \(64\) must be a multiple of .*\(2048\)"
+    ):
+        config.resolve(1, recurrent=True)
+    with pytest.raises(ConfigError, match="multiple of"):
+        dataclasses.replace(config, prio_alpha=0.5).resolve(1, recurrent=False)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
