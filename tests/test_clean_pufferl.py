@@ -156,6 +156,24 @@ def test_values_may_be_flat(tmp_path):
     clean_pufferl.close(trainer)
 
 
+class Lazy(Tensors):
+    """A user's policy that computes a constant when it is first called, and keeps it."""
+
+    scale = None
+
+    def forward(self, x):
+        if self.scale is None:
+            self.scale = torch.ones_like(x).mean()
+        return super().forward(x * self.scale)
+
+
+def test_what_a_policy_keeps_from_acting_may_be_trained_with(tmp_path):
+    vecenv = pufferlib.vector.make(make_clock, num_envs=2)
+    trainer = clean_pufferl.create(small(), vecenv, Lazy(), run_dir=tmp_path)
+    assert update(trainer)["value_loss"] > 0
+    clean_pufferl.close(trainer)
+
+
 def test_a_run_directory_is_made_when_none_is_given(tmp_path):
     vecenv = pufferlib.vector.make(make_clock, num_envs=2)
     config = small(data_dir=str(tmp_path))

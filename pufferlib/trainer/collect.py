@@ -38,7 +38,7 @@ def receive(trainer: Trainer) -> Rows:
     return rows
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not inference_mode: policies may keep what they computed, and train with it
 def choose(trainer: Trainer, rows: Rows) -> Choice:
     """Ask the policy what to do on `rows`. Changes nothing.
 
