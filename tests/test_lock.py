@@ -110,3 +110,12 @@ def test_build_requirements_are_the_locked_versions():
     for text in PYPROJECT["build-system"]["requires"]:
         requirement = Requirement(text)
         assert requirement.specifier == pins()[canonicalize_name(requirement.name)]
+
+
+def test_a_wheel_carries_the_whole_lock():
+    """Else a machine that installed it would have another hash."""
+    whole = [ROOT / "constraints.txt", *(ROOT / "constraints").glob("*.txt")]
+    carried = PYPROJECT["tool"]["scikit-build"]["wheel"]["force-include"]
+    assert carried == {
+        str(path.relative_to(ROOT)): f"pufferlib/{path.relative_to(ROOT)}" for path in whole
+    }
