@@ -26,7 +26,7 @@ compile_library() {
         compiled=("${file%/*}/__pycache__/${name%.py}".*.pyc)
         [[ ${compiled[0]-} -nt $file ]] || stale=1
     done
-    ((stale == 0)) || change "compile the command tank" python3 -m compileall -q "$SYSROOT$TANK_LIBRARY"
+    ((stale == 0)) || change "compile the command tank" python3 -m compileall -qf "$SYSROOT$TANK_LIBRARY"
 }
 
 # What the command reads: the image and quota of new users, and whom they ask.
