@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.metadata
 import json
 import os
 import runpy
@@ -26,7 +25,7 @@ import numpy as np
 import torch
 from curriculum import TASKS, Episodes, Task, make_env
 from networks import ActorCritic
-from report import commit
+from report import commit, versions
 
 from pufferlib import clean_pufferl, vector
 from pufferlib.emulation import GymnasiumPufferEnv
@@ -146,11 +145,8 @@ def train(learner: str, task: Task, seed: int) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 1),
         "curve": curve(steps, returns, task.settings.total_timesteps),
         "commit": commit(),
-        "versions": {package: importlib.metadata.version(package) for package in PACKAGES},
+        "versions": versions(),
     }
-
-
-PACKAGES = ("pufferlib", "cleanrl", "stable_baselines3", "gymnasium", "torch", "numpy")
 
 
 def curve(steps: Any, returns: Any, total: int) -> list[list[float]]:

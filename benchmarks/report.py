@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
@@ -62,19 +62,23 @@ def as_markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def machine() -> dict[str, Any]:
     """Where it was measured, beside what, and with what."""
-    packages = ("pufferlib", "gymnasium", "torch", "numpy", "stable_baselines3", "cleanrl")
     return {
         "cores": available_cores(),
         "load": round(os.getloadavg()[0], 1),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "commit": commit(),
-        "versions": {
-            name: importlib.metadata.version(name)
-            for name in packages
-            if importlib.util.find_spec(name)
-        },
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of what is installed of the packages that are compared."""
+    found = {}
+    for name in ("pufferlib", "gymnasium", "torch", "numpy", "stable_baselines3", "cleanrl"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def commit() -> str:
