@@ -225,16 +225,19 @@ def test_a_reset_in_flight_leaks_nothing(build):
     vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
     vecenv.async_reset(seed=5)
     seen = {}
-    for batch in range(2 if is_pool(build) else 1):
-        observations, rewards, *_, infos, env_id, _ = vecenv.recv()
-        assert infos == []
-        assert rewards.tolist() == [0] * len(env_id)
-        assert observations[:, 1:].tolist() == [[0, -1]] * len(env_id)
-        seen |= dict(zip(env_id.tolist(), observations[:, 0].tolist(), strict=True))
-        if batch == 0 and is_pool(build):
+    with toys.time_limit(20):
+        while len(seen) < 4:
+            observations, rewards, *_, infos, env_id, _ = vecenv.recv()
+            assert infos == []
+            first = [row for row, i in enumerate(env_id.tolist()) if i not in seen]
+            assert rewards[first].tolist() == [0] * len(first)
+            assert observations[first, 1:].tolist() == [[0, -1]] * len(first)
+            seen |= {env_id[row]: observations[row, 0] for row in first}
             others = [i for i in range(4) if i not in seen]
-            assert vecenv.get_attr("t", others) == [0, 0]
-            vecenv.send(np.zeros(2, np.int64))
+            assert vecenv.get_attr("t", others) == [0] * len(others)
+            # These may come once more before the others, whose results may arrive later.
+            vecenv.set_attr("info", {}, env_id.tolist())
+            vecenv.send(np.zeros(len(env_id), np.int64))
     expected = rollout(toys.make(toys.make_draw, "serial"), 0, seed=5).observations[0, :, 0]
     assert {i: seen[i] for i in seen} == {i: float(expected[i]) for i in seen}
 
