@@ -40,7 +40,7 @@ def ada(vm, tmp_path_factory):
     client = Client("ada", tmp_path_factory.mktemp("clients") / "ada", "127.0.0.1", vm.root.port)
     key = client.prepare()
     vm.run("docker", "load", "-q", "-i", TANK_FILE)
-    quota = ["--cpus", "1.5", "--memory", "300m"]
+    quota = ["--cpus", "1.5", "--memory", "300m", "--disk", "30m"]
     vm.run("tank", "user", "add", "ada", "--key", "-", *quota, text=key)
     return client
 
@@ -104,6 +104,12 @@ def test_ssh_lands_in_the_container_with_its_quota(vm, ada):
     ]  # fmt: skip
     assert ada.ssh("cat /proc/self/attr/current").stdout == "docker-default (enforce)\n"
     assert ada.ssh("python -c 'bytearray(2**30)'", check=False).returncode == 137
+
+
+def test_a_home_grows_to_its_quota_and_no_further(ada):
+    done = ada.ssh("head -c 40M /dev/zero >file", check=False)
+    assert (done.returncode, "Disk quota exceeded" in done.stderr) == (1, True), done.stderr
+    assert 29 << 20 < int(ada.ssh("stat -c %s file; rm file").stdout) < 30 << 20
 
 
 @pytest.mark.parametrize("status", [0, 7, 137])

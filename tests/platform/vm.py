@@ -31,7 +31,7 @@ cp -r /mnt/files/. /media
 cp /boot/vmlinuz-* /mnt/vmlinuz
 cp /boot/initrd.img-* /mnt/initrd.img
 truncate -s 12G /mnt/disk  # of which only what is written takes space
-mkfs.ext4 -q -O ^has_journal -d /media /mnt/disk
+mkfs.ext4 -q -O ^has_journal,quota,project -E quotatype=usrquota:prjquota -d /media /mnt/disk
 """
 
 

@@ -15,7 +15,8 @@ RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -yqq --
         tmux unattended-upgrades util-linux-extra vim zstd /srv/repository/docker/*.deb >/dev/null \
     && rm -rf /srv/repository/docker/*.deb /var/cache/apt/* /usr/share/{doc,info,locale,man}/* \
     && systemctl unmask systemd-udevd.service systemd-udev-trigger.service systemd-modules-load.service \
-    && systemctl enable systemd-networkd.service
+    && systemctl enable systemd-networkd.service \
+    && systemctl mask quotaon.service  # as the page for administrators says
 # What a boot, a login and every daemon-reload can do without, at a second or more each.
 WORKDIR /etc/systemd/system-generators
 RUN systemctl disable e2scrub_reap.service systemd-pstore.service unattended-upgrades.service \
