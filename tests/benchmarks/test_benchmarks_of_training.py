@@ -219,7 +219,7 @@ def run_script(script, *arguments):
     return subprocess.run([sys.executable, BENCHMARKS / script, *arguments], check=True)
 
 
-@pytest.mark.slow
+@pytest.mark.bench  # it compiles for more than a minute
 @pytest.mark.timeout(600)
 def test_gpu_benchmark_runs_without_a_gpu(tmp_path):
     file = tmp_path / "gpu.json"
