@@ -24,7 +24,7 @@ compile_library() {
     for file in "$SYSROOT$TANK_LIBRARY"/tank/*.py; do
         name=${file##*/}
         compiled=("${file%/*}/__pycache__/${name%.py}".*.pyc)
-        [[ ! ${compiled[0]} -ot $file ]] || stale=1  # images keep whole seconds: equal is fresh
+        [[ ! ${compiled[0]-} -ot $file ]] || stale=1 # images keep whole seconds: equal is fresh
     done
     ((stale == 0)) || change "compile the command tank" python3 -m compileall -qf "$SYSROOT$TANK_LIBRARY"
 }
