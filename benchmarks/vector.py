@@ -159,11 +159,12 @@ def verdicts(results: Results, env: str, name: str) -> str:
 def as_markdown(results: Results) -> str:
     """The table of the README: steps per second, and ours against the faster peer."""
     envs = list(results.speeds)
-    names = [name for name in results.speeds[envs[0]] if name != BOUND]
 
     def cell(env: str, name: str) -> str:
         speeds = results.speeds[env]
-        text = f"{round(speeds[name], -2):,.0f}"
+        if name not in speeds:
+            return "–"
+        text = f"{float(f'{speeds[name]:.3g}'):,.0f}"
         if name.startswith("pufferlib"):
             fastest = max(speeds[peer] for peer in PEERS if peer in speeds)
             text += f" ({ratio(speeds[name] / fastest)}×)"
@@ -172,8 +173,13 @@ def as_markdown(results: Results) -> str:
     sized = [f"{env} ({len(WORKLOADS[env].creators)})" for env in envs]
     heading = [f"steps/s, {available_cores()} cores", *sized]
     rows = [heading, ["---"] * len(heading)]
-    rows += [[name, *(cell(env, name) for env in envs)] for name in names]
+    rows += [[name, *(cell(env, name) for env in envs)] for name in contestants_of(results)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def contestants_of(results: Results) -> list[str]:
+    """In order; not all of them have every environment."""
+    return [name for name in max(results.speeds.values(), key=len) if name != BOUND]
 
 
 def draw(results: Results, path: Path) -> None:
@@ -181,7 +187,7 @@ def draw(results: Results, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     speeds = results.speeds
-    names = [name for name in max(speeds.values(), key=len) if name != BOUND]
+    names = contestants_of(results)
     columns = min(4, len(speeds))
     rows = -(-len(speeds) // columns)
     size = (1.4 + 2.1 * columns, 0.5 + (0.5 + 0.15 * len(names)) * rows)
@@ -215,10 +221,10 @@ def draw_panel(axes: Any, env: str, speeds: dict[str, float], names: list[str]) 
 
 
 def brief(speed: float) -> str:
-    """Three digits: 1,230, 12.3k, 123k; nothing for a contestant that was not there."""
+    """Three digits: 1,230, 12.3k, 1.23M; nothing for a contestant that was not there."""
     if speed < 10_000:
         return f"{float(f'{speed:.3g}'):,.0f}" if speed else ""
-    return f"{speed / 1000:.3g}k"
+    return f"{speed / 1e3:.3g}k" if speed < 999_500 else f"{speed / 1e6:.3g}M"
 
 
 def as_json(results: Results) -> dict[str, Any]:
