@@ -26,8 +26,8 @@ def keep_freed_memory(limit: int = 1 << 30) -> None:
     """Let malloc keep up to `limit` bytes that were freed; does nothing where it is not glibc's.
 
     Every operation on the CPU allocates its result. glibc gives large results back to the kernel
-    as soon as they are freed and gets every page anew, zeroed, for the next: an update of a small
-    network on thousands of agents took up to 1.7 times as long for that.
+    as soon as they are freed and gets every page anew, zeroed, for the next: thousands of page
+    faults in an update of a small network on a thousand agents.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
