@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferlib.environments.ocean.splitmix import SplitMix64
+from pufferlib.environments.ocean.streams import StreamEnv
 from pufferlib.exceptions import ConfigError
 
 Observation = NDArray[np.float32]
@@ -22,7 +23,7 @@ _WRONG, _RIGHT = "\033[48;5;160m  ", "\033[48;5;34m  "
 _END_OF_LINE = "\033[0m\n"
 
 
-class Memory(gymnasium.Env[Observation, int]):
+class Memory(StreamEnv[Observation, int]):
     """Recite binary digits that were shown one after the other and are no longer in sight.
 
     Rules. A reset draws `length` digits. The first `length` observations show them, -1 for 0 and
@@ -59,18 +60,13 @@ class Memory(gymnasium.Env[Observation, int]):
         self.observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)
         self._recall = length + delay
-        self._random: SplitMix64 | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode; a seed restarts the stream of digits."""
-        if seed is not None:
-            super().reset(seed=seed, options=options)
-            self._random = SplitMix64(seed)
-        elif self._random is None:
-            self._random = SplitMix64(int(self.np_random.integers(2**63)))
-        self._digits = [self._random.below(2) for _ in range(self.length)]
+        stream = self._draw_from(seed, options)
+        self._digits = [stream.below(2) for _ in range(self.length)]
         self._recited: list[int] = []
         self._tick = 0
         return self._observe(), {}

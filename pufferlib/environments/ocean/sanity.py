@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pufferlib.environments.ocean.memory import Memory
 from pufferlib.environments.ocean.splitmix import SplitMix64
+from pufferlib.environments.ocean.streams import StreamEnv
 from pufferlib.exceptions import ConfigError
 
 __all__ = ["MOVES", "Memory", "Squared"]
@@ -26,7 +27,7 @@ _END_OF_LINE = "\033[0m\n"
 Observation = NDArray[np.int8]
 
 
-class Squared(gymnasium.Env[Observation, int]):
+class Squared(StreamEnv[Observation, int]):
     """Move from the centre of a square to targets on its edge.
 
     Rules. The square has side 2d + 1 with d = `distance_to_target`. A reset draws `num_targets`
@@ -88,18 +89,13 @@ class Squared(gymnasium.Env[Observation, int]):
             for row, column in cells
         ]
         self._cells = np.zeros(side * side, np.int8)  # cell (row, column) is row * side + column
-        self._random: SplitMix64 | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode; a seed restarts the stream of targets."""
-        if seed is not None:
-            super().reset(seed=seed, options=options)
-            self._random = SplitMix64(seed)
-        elif self._random is None:
-            self._random = SplitMix64(int(self.np_random.integers(2**63)))
-        self._targets = self._random.sample(self._edge.copy(), self.num_targets)
+        stream = self._draw_from(seed, options)
+        self._targets = stream.sample(self._edge.copy(), self.num_targets)
         self._remaining = self._targets.copy()
         self._nearest = self.distance_to_target
         self._agent = self._centre
