@@ -215,6 +215,9 @@ def test_gpu_benchmark_says_that_there_is_no_gpu(load, monkeypatch):
         gpu.main()
 
 
+LONGEST_EPISODE = {"cartpole": 500, "pendulum": 200}
+
+
 def run_script(script, *arguments):
     return subprocess.run([sys.executable, BENCHMARKS / script, *arguments], check=True)
 
@@ -253,7 +256,8 @@ def test_a_learner_leaves_its_run(tmp_path, learner, task):
     run = json.loads(file.read_text())
     assert run["settings"]["total_timesteps"] == 2048
     assert run["episodes"] > 5
-    assert run["curve"][-1][0] == 2048
+    # The last point is where the last episode ended; four environments play episodes at once.
+    assert 2048 - 4 * LONGEST_EPISODE[task] < run["curve"][-1][0] <= 2048
 
 
 @pytest.mark.slow

@@ -126,11 +126,9 @@ def test_a_shell_fed_from_a_file(ada):
 
 
 def test_size_of_the_terminal_and_its_changes(ada):
-    terminal = ada.terminal("stty size; read line; stty size")
+    terminal = ada.terminal("stty size; until stty size | grep -x '50 150'; do sleep 0.1; done")
     terminal.wait_for("33 101")
     terminal.resize(50, 150)
-    time.sleep(1)
-    terminal.type("\n")
     terminal.wait_for("50 150")
     assert terminal.end() == 0
 
@@ -140,12 +138,12 @@ def test_an_interactive_shell_with_its_signals(ada):
     terminal.wait_for("$ ")
     terminal.type("tty; echo $TERM-$((6 * 7)); sleep 100\n")
     terminal.wait_for("-42")
-    time.sleep(0.5)
     terminal.type("\x03")
     terminal.type("echo status=$?\n")
     terminal.wait_for("status=130")
-    terminal.type("python -c 'import sys, tty; tty.setraw(0); print(repr(sys.stdin.read(1)))'\n")
-    time.sleep(1)
+    raw = "tty.setraw(0); print(48 * 1001, flush=True)"
+    terminal.type(f"python -c 'import sys, tty; {raw}; print(repr(sys.stdin.read(1)))'\n")
+    terminal.wait_for("48048")
     terminal.type("\x10")  # ctrl-p, by which docker would begin to detach
     terminal.wait_for("'\\x10'")
     terminal.type("exit 5\n")
@@ -265,6 +263,12 @@ def test_remote_and_dynamic_forwarding(ada, forward):
         thread.join()
 
 
+def is_open(port):
+    """Whether something listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def socks(proxy, port):
     """The answer to GET / of 127.0.0.1:port through a SOCKS 5 proxy; None while there is none."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", proxy)) as link:
@@ -291,7 +295,7 @@ def test_users_do_not_reach_each_others_ports(server, ada, bob, forward):
         assert bob.ssh(f"{get}; get {place}", check=False).returncode == 1
     port = free_port()
     forward(bob.start("sleep 60", flags=["-L", f"{port}:127.0.0.1:8200"]))
-    time.sleep(3)
+    wait_for(lambda: is_open(port), "the forwarded port")
     with pytest.raises(OSError):
         urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=5)
 
