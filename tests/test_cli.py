@@ -203,6 +203,8 @@ def test_command_line_goes_over_the_file_over_the_packaged_one(here, capsys):
         (["--train.target-kl", "0.1", "--train.target-kl", "None"], "train", "target_kl", None),
         (["--vec.num-workers", "2"], "vec", "num_workers", 2),
         (["--vec.backend", "serial"], "vec", "backend", "serial"),
+        (["--vec.timeout", "2.5"], "vec", "timeout", 2.5),
+        (["--vec.restart", "3"], "vec", "restart", 3),
         (["--env.num-targets", "3"], "env", "num_targets", 3),
         (["--policy.hidden-size", "64"], "policy", "hidden_size", 64),
         (["--rnn.num-layers", "2"], "rnn", "num_layers", 2),

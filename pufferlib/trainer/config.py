@@ -194,16 +194,24 @@ class VecConfig:
     """Batch only neighbouring workers, so that no row is copied."""
     seed: int | None = None
     """Seed of the environments; derived from train.seed if None."""
+    timeout: float | None = None
+    """Seconds that a worker may take for a step or reset of its environments; None: any."""
+    restart: int = 0
+    """How often an environment that fails, hangs or loses its worker is made anew."""
     auto: bool = False
     """Take the backend and the sizes that `puffer autotune ENV` has stored on this machine. The
     record of a run says False and has those."""
 
     def validate(self) -> None:
-        """Raise `ConfigError` for a size below one; `vector.make` checks that sizes divide."""
+        """Raise `ConfigError` for an impossible number; `vector.make` checks that sizes divide."""
         for name in ("num_envs", "num_workers", "batch_size"):
             value = getattr(self, name)
             if value != "auto" and value < 1:
                 raise ConfigError(f"vec.{name}: expected at least 1, got {value}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ConfigError(f"vec.timeout: expected more than 0, got {self.timeout}")
+        if self.restart < 0:
+            raise ConfigError(f"vec.restart: expected at least 0, got {self.restart}")
 
 
 @dataclass(frozen=True, kw_only=True)

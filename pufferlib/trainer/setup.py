@@ -115,6 +115,8 @@ def make_vecenv(config: Config, group: Group = ALONE, /, **changes: Any) -> VecE
         batch_size=_none_if_auto(vec_config.batch_size),
         zero_copy=vec_config.zero_copy,
         seed=group.own_seed(base_seed(config)),
+        timeout=vec_config.timeout,
+        restart=vec_config.restart,
     )
 
 

@@ -206,9 +206,35 @@ def test_impossible_numbers_are_named(options, message):
         TrainConfig(**options).resolve(8)
 
 
-def test_impossible_vec_sizes_are_named():
-    with pytest.raises(ConfigError, match="vec.num_envs: expected at least 1, got 0"):
-        VecConfig(num_envs=0).validate()
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_envs": 0}, "vec.num_envs: expected at least 1, got 0"),
+        ({"timeout": 0.0}, "vec.timeout: expected more than 0, got 0.0"),
+        ({"timeout": float("nan")}, "vec.timeout: expected more than 0, got nan"),
+        ({"restart": -1}, "vec.restart: expected at least 0, got -1"),
+    ],
+)
+def test_impossible_vec_options_are_named(options, message):
+    with pytest.raises(ConfigError, match=message):
+        VecConfig(**options).validate()
+
+
+def test_every_vec_option_reaches_make(monkeypatch):
+    given = {
+        "backend": "multiprocessing",
+        "num_envs": 6,
+        "num_workers": 3,
+        "batch_size": 4,
+        "zero_copy": False,
+        "seed": 5,
+        "timeout": 2.5,
+        "restart": 7,
+    }
+    monkeypatch.setattr("pufferlib.vector.make", lambda creator, **arguments: arguments)
+    made = make_vecenv(load_config("squared", overrides={"vec": given}))
+    assert {name: made[name] for name in given} == given
+    assert {*given, "auto"} == {field.name for field in dataclasses.fields(VecConfig)}
 
 
 def test_unreadable_files_are_named(tmp_path):
