@@ -95,6 +95,7 @@ class Terminal:
             os.execvp(line[0], line)
         self.resize(rows, columns)
         self.shown = ""
+        self.typed = 0  # how much was shown when something was typed last
         self.status = None
 
     def resize(self, rows, columns):
@@ -102,16 +103,18 @@ class Terminal:
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
 
     def type(self, text):
+        """Type to a program that reads; between two programs a terminal may lose it."""
+        self.typed = len(self.shown)
         os.write(self.descriptor, text.encode())
 
     def wait_for(self, text, seconds=30):
-        """Read until `text` was shown."""
+        """Read until `text` was shown since something was typed."""
         end = time.monotonic() + seconds
-        while text not in self.shown:
+        while text not in self.shown[self.typed :]:
             assert time.monotonic() < end, f"waited in vain for {text!r}: {self.shown!r}"
             if not self._read(0.2):
                 break
-        assert text in self.shown, self.shown
+        assert text in self.shown[self.typed :], self.shown
 
     def _read(self, seconds):
         if not select.select([self.descriptor], [], [], seconds)[0]:

@@ -136,16 +136,19 @@ def test_size_of_the_terminal_and_its_changes(ada):
 def test_an_interactive_shell_with_its_signals(ada):
     terminal = ada.terminal()
     terminal.wait_for("$ ")
-    terminal.type("tty; echo $TERM-$((6 * 7)); sleep 100\n")
+    terminal.type("tty; bash -c 'echo $TERM-$((6 * 7)); exec sleep 100'\n")
     terminal.wait_for("-42")
     terminal.type("\x03")
+    terminal.wait_for("$ ")
     terminal.type("echo status=$?\n")
     terminal.wait_for("status=130")
+    terminal.wait_for("$ ")
     raw = "tty.setraw(0); print(48 * 1001, flush=True)"
     terminal.type(f"python -c 'import sys, tty; {raw}; print(repr(sys.stdin.read(1)))'\n")
     terminal.wait_for("48048")
     terminal.type("\x10")  # ctrl-p, by which docker would begin to detach
     terminal.wait_for("'\\x10'")
+    terminal.wait_for("$ ")
     terminal.type("exit 5\n")
     assert "/dev/pts/" in terminal.shown
     assert terminal.end() == 5
@@ -354,6 +357,7 @@ def test_the_machines_verbs_over_ssh(ada):
         ada.ssh("tank default second")
         assert ada.ssh("hostname").stdout == "tank-1-second\n"
         terminal = ada.terminal("tank enter main")
+        terminal.wait_for("$ ")
         terminal.type("hostname; exit\n")
         terminal.wait_for("tank-1-main\r\n")
         assert terminal.end() == 0
