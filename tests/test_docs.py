@@ -1,6 +1,8 @@
-"""The documentation's code runs, and its pages are in the navigation."""
+"""The documentation's code runs; its links, names and options lead somewhere."""
 
+import dataclasses
 import math
+import pkgutil
 import re
 from pathlib import Path
 
@@ -8,8 +10,18 @@ import pytest
 import torch
 
 from pufferlib import native
+from pufferlib.exceptions import APIUsageError
+from pufferlib.trainer.config import TrainConfig, VecConfig
 
-PAGES = Path(__file__).parents[1] / "docs" / "pages"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "pages"
+TEXTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(PAGES.glob("*.md")),
+]
+NOT_HERE = re.compile(
+    r"\.(NAME|registry|vectorization|GymPufferEnv|Binding)\b"
+)  # the README's migration table
 
 
 def run(page):
@@ -62,3 +74,56 @@ def test_the_examples_of_wrappers_run():
 def test_every_page_is_in_the_navigation():
     navigation = (PAGES.parent / "mkdocs.yml").read_text()
     assert [p.name for p in PAGES.glob("*.md") if p.name not in navigation] == []
+
+
+def heading_anchors(page):
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings(text):
+    for target in re.findall(r"\]\((?!http)([^)\s]+)\)", text.read_text()):
+        path, _, anchor = target.partition("#")
+        page = text.parent / path if path else text
+        assert page.exists(), target
+        assert not anchor or anchor in heading_anchors(page), target
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_files_that_are_named_exist(text):
+    folders = "benchmarks|constraints|docker|docs|provisioning|pufferlib|tests"
+    pattern = rf"(?<![\w/.-])(?:{folders})/[\w./-]*\w"
+    named = set(re.findall(pattern, text.read_text()))
+    templates = {"pufferlib/config/ENV.toml", "pufferlib/config/NAME.toml"}
+    assert [name for name in named - templates if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_names_of_the_library_exist(text):
+    names = set(re.findall(r"\bpufferlib(?:\.[A-Za-z_]\w*)+", text.read_text()))
+    assert [name for name in names if not NOT_HERE.search(name) and not is_name(name)] == []
+
+
+def is_name(dotted):
+    """Whether a dotted name is that of a module or of something in one."""
+    try:
+        pkgutil.resolve_name(dotted)
+    except AttributeError:
+        return False
+    except APIUsageError as error:  # of an extra that is not installed
+        return "pip install" in str(error)
+    return True
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_options_exist(text):
+    known = {
+        f"{group}.{spec.name}"
+        for group, kind in (("train", TrainConfig), ("vec", VecConfig))
+        for spec in dataclasses.fields(kind)
+    }
+    written = re.findall(r"(?:`|--)((?:train|vec)\.[a-z][\w-]+)", text.read_text())
+    options = {option.replace("-", "_") for option in written}
+    negations = {option.replace(".no_", ".") for option in options}
+    assert options <= known or negations <= known, sorted(options - known)
