@@ -15,10 +15,13 @@ from pufferlib.exceptions import (
     CheckpointError,
     ConfigError,
     EnvironmentSetupError,
+    ExportError,
+    GroupError,
     InvalidAgentError,
     NonFiniteError,
     PufferError,
     SnapshotError,
+    SpaceError,
     WorkerError,
 )
 
@@ -32,11 +35,14 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "EnvironmentSetupError",
+    "ExportError",
+    "GroupError",
     "InvalidAgentError",
     "NonFiniteError",
     "PufferEnv",
     "PufferError",
     "SnapshotError",
+    "SpaceError",
     "WorkerError",
     "__version__",
 ]

@@ -19,9 +19,8 @@ TEXTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted(PAGES.glob("*.md")),
 ]
-NOT_HERE = re.compile(
-    r"\.(NAME|registry|vectorization|GymPufferEnv|Binding)\b"
-)  # the README's migration table
+# Names of PufferLib in the README's table for those who come from there.
+NOT_HERE = re.compile(r"\.(NAME|registry|vectorization|GymPufferEnv|Binding)\b")
 
 
 def run(page):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import pufferlib
+from pufferlib import exceptions
 
 PACKAGE = Path(pufferlib.__file__).parent
 
@@ -226,6 +227,12 @@ class TestNames:
         assert set(pufferlib.__all__) <= set(dir(pufferlib))
         for name in pufferlib.__all__:
             assert getattr(pufferlib, name) is not None
+
+    def test_every_error_is_listed(self):
+        """A program that catches one need not know the module it lies in."""
+        errors = {name for name, kind in vars(exceptions).items() if isinstance(kind, type)}
+        assert len(errors) > 10
+        assert errors <= set(pufferlib.__all__)
 
     def test_submodules_load_when_used(self):
         script = (

@@ -59,7 +59,7 @@ class RLlibToPettingZoo(ParallelEnv[Any, Any, Any]):
     def step(
         self, actions: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
-        """Observations, rewards, terminations, truncations and infos, without `__all__`."""
+        """Observations, rewards, terminals, truncations and infos, without `__all__`."""
         acted = self.agents
         observations, rewards, terminals, truncations, infos = self.env.step(actions)
         flags = {agent: flags_of(agent, terminals, truncations) for agent in acted}

@@ -82,7 +82,7 @@ class TeamEnv(BaseParallelWrapper[Any, Any, Any]):
     def step(
         self, actions: dict[Any, Any]
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, Any]]:
-        """Observations, rewards, terminations, truncations and infos by team."""
+        """Observations, rewards, terminals, truncations and infos by team."""
         listed, lives = set(self.env.agents), self._lives
         result = self.env.step(self._of_members(actions, listed))
         observations, rewards, terminals, truncations, infos = result
