@@ -301,10 +301,16 @@ def test_absent_agents_bring_no_nan(tmp_path, recurrent):
     clean_pufferl.close(trainer)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("choices", "options", "allowed"), [(0, 12, 3), (2, 6, 2)])
-@pytest.mark.parametrize("remember", [False, True])
+@pytest.mark.parametrize(
+    ("choices", "options", "allowed", "remember"),
+    [
+        pytest.param(0, 12, 3, False, marks=pytest.mark.slow),
+        pytest.param(2, 6, 2, True, marks=pytest.mark.slow),
+        pytest.param(2, 6, 2, False, marks=pytest.mark.bench),
+        pytest.param(0, 12, 3, True, marks=pytest.mark.bench),
+    ],
+)
 def test_learning_where_most_actions_are_illegal(tmp_path, choices, options, allowed, remember):
     def creator():
         return emulate(EpisodeStats(Picky(choices, options, allowed, remember=remember)))

@@ -128,7 +128,11 @@ def test_two_processes_train_one_policy_and_go_on_later(tmp_path):
     [
         ("raise", ["ZeroDivisionError: the dice are gone", "in step", "environment 0"]),
         ("kill", ["Signal 9 (SIGKILL)"]),
-        ("nan", ["rewards: expected finite numbers, got nan for agent"]),
+        pytest.param(
+            "nan",
+            ["rewards: expected finite numbers, got nan for agent"],
+            marks=pytest.mark.bench,  # one more of the first kind
+        ),
     ],
 )
 def test_a_process_that_fails_ends_all_with_its_message(failure, said, tmp_path):
@@ -163,6 +167,7 @@ def test_ctrl_c_writes_one_checkpoint_and_ends_all(tmp_path):
     assert only_checkpoint(tmp_path)["epoch"] >= 5
 
 
+@pytest.mark.bench  # that they are refused is tested without processes in trainer/test_distributed
 def test_environments_that_do_not_divide_are_refused(tmp_path):
     train = ("-m", "pufferlib", "train", "squared", *OPTIONS, "--vec.num-envs", "7")
     with started(tmp_path, *train) as process:

@@ -106,7 +106,7 @@ def test_training_in_bfloat16_keeps_float32_weights(tmp_path, recurrent):
     clean_pufferl.close(trainer)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.timeout(300)
 def test_squared_is_learnt_in_bfloat16(tmp_path):
     config = load_config("squared", overrides={"train": {"precision": "bf16", "device": "cpu"}})

@@ -125,7 +125,7 @@ def lines_that_were_interrupted(backend, start, stride):
     [
         ("serial_pool", 31),
         ("sync", 61),
-        *(pytest.param(name, 19, marks=pytest.mark.slow) for name in toys.USUAL),
+        *(pytest.param(name, 43, marks=pytest.mark.slow) for name in toys.USUAL),
         *(pytest.param(name, 1, marks=pytest.mark.bench) for name in toys.USUAL),
     ],
 )

@@ -132,7 +132,7 @@ def test_every_row_is_its_environments_own(numbers, agents):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(numbers=sizes(), agents=st.integers(1, 3), jitter=st.sampled_from([0.0, 0.001]))
 def test_every_row_is_its_environments_own_over_many_sizes(numbers, agents, jitter):
     watch(numbers, agents, steps=30, resets=3, jitter=jitter)
