@@ -27,7 +27,7 @@ class ActorCritic(nn.Module):
         self.critic = nn.Sequential(hidden_layers(features), layer_init(nn.Linear(64, 1), std=1.0))
 
     def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
-        """Observations `(B, *obs_shape)` to logits and value `(B, 1)`."""
+        """Observations `(B, *observation_shape)` to logits and value `(B, 1)`."""
         flat = observations.flatten(1).float()
         return self.action_head(self.actor(flat)), self.critic(flat)
 

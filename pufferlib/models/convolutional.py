@@ -59,7 +59,7 @@ class Convolutional(MaskedPolicy):
         self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
 
     def encode_features(self, observations: Tensor) -> Tensor:
-        """Frames `(B, *obs_shape)` to features `(B, hidden_size)`."""
+        """Frames `(B, *observation_shape)` to features `(B, hidden_size)`."""
         (image,) = leaves(nativize_tensor(observations, self.native_dtype))
         return self.encoder(self._frames(image))
 

@@ -40,7 +40,7 @@ class Default(MaskedPolicy):
         self.value_head = layer_init(nn.Linear(hidden_size, 1), std=1.0)
 
     def encode_features(self, observations: Tensor) -> Tensor:
-        """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
+        """Observations `(B, *observation_shape)` of any dtype to features `(B, hidden_size)`."""
         return self.encoder(self._inputs(observations))
 
     def _inputs(self, observations: Tensor) -> Tensor:

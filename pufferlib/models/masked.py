@@ -31,7 +31,7 @@ class MaskedPolicy(nn.Module, ABC):
 
     @abstractmethod
     def encode_features(self, observations: Tensor) -> Tensor:
-        """Observations `(B, *obs_shape)` of any dtype to features `(B, hidden_size)`."""
+        """Observations `(B, *observation_shape)` of any dtype to features `(B, hidden_size)`."""
 
     def encode_observations(self, observations: Tensor) -> Tensor | tuple[Tensor, Tensor | None]:
         """Features `(B, hidden_size)`, with the mask `(B, options)` if there is one."""
@@ -45,7 +45,7 @@ class MaskedPolicy(nn.Module, ABC):
         return self.action_head(hidden, lookup), self.value_head(hidden)
 
     def forward(self, observations: Tensor) -> tuple[Logits, Tensor]:
-        """Observations `(B, *obs_shape)` to logits and value `(B, 1)`."""
+        """Observations `(B, *observation_shape)` to logits and value `(B, 1)`."""
         return self.decode_actions(*with_lookup(self.encode_observations(observations)))
 
 

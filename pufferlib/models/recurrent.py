@@ -73,7 +73,7 @@ class RecurrentWrapper(nn.Module, ABC):
         """Act on one row per agent, or on a whole segment per agent.
 
         Args:
-            observations: `(B, *obs_shape)` or `(B, T, *obs_shape)`.
+            observations: `(B, *observation_shape)` or `(B, T, *observation_shape)`.
             state: `parts` tensors `(num_layers, B, hidden_size)`; None is all zeros.
             starts: bool `(B,)` or `(B, T)`, true where a row begins a life: the state is zeroed
                 before that row. None is nowhere.

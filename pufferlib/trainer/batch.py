@@ -34,7 +34,8 @@ class Minibatch:
     """What one optimizer step learns from: `n` valid samples among `B` rows, or `B` by `T`.
 
     Attributes:
-        observations: `(B, *obs_shape)`, or `(B, T, *obs_shape)` for a recurrent policy.
+        observations: `(B, *observation_shape)`; for a recurrent policy
+            `(B, T, *observation_shape)`.
         actions: `(B, …)` or `(B * T, …)`, one per row.
         logprobs, values, advantages, returns: `(n,)`.
         chosen: `(n,)`, the valid ones among the flattened rows; None when all are.

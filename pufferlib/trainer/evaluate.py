@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 from torch.distributions import Normal
 
 from pufferlib.emulation.masks import take_allowed
@@ -26,6 +27,10 @@ from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
 from pufferlib.trainer.states import RecurrentStates
 from pufferlib.vector import VecEnv
+
+Array = NDArray[Any]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 RESAMPLES = 2000
 
@@ -54,8 +59,8 @@ class EvalResult:
 class Actor(Protocol):
     """Chooses the actions of a batch."""
 
-    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Actions `(B, *atn_shape)` for the agents `rows` `(B,)`; `starts` marks new lives.
+    def act(self, observations: Array, starts: Bools, rows: Ints) -> Array:
+        """Actions `(B, *action_shape)` for the agents `rows` `(B,)`; `starts` marks new lives.
 
         The arrays are copies, and `rows` may be some of a batch.
         """
@@ -70,7 +75,7 @@ class RandomActor:
         self._emulated = vecenv.driver_env.emulated
         self._rng = np.random.default_rng(seed)
 
-    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def act(self, observations: Array, starts: Bools, rows: Ints) -> Array:
         """Samples of the action space, whatever the observations show."""
         actions = self._space.sample()[: len(rows)]
         take_allowed(actions, observations, self._emulated, self._rng)
@@ -89,14 +94,14 @@ class PolicyActor:
         self._device = next((p.device for p in policy.parameters()), torch.device("cpu"))
 
     @torch.no_grad()
-    def act(self, observations: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def act(self, observations: Array, starts: Bools, rows: Ints) -> Array:
         """Actions as the environments take them: clipped to the bounds where they have any."""
         inputs = torch.as_tensor(observations, device=self._device)
         logits = self._forward(inputs, starts, rows)
         actions = greedy_actions(logits) if self._greedy else sample_logits(logits)[0]
         return as_env_actions(actions.cpu().numpy(), self._space)
 
-    def _forward(self, inputs: torch.Tensor, starts: np.ndarray, rows: np.ndarray) -> Logits:
+    def _forward(self, inputs: torch.Tensor, starts: Bools, rows: Ints) -> Logits:
         if not self._recurrent:
             return self._policy(inputs)[0]
         begins = torch.as_tensor(starts, device=self._device)
@@ -111,9 +116,20 @@ class EpisodeCounter:
     Rewards are summed here. Where the environments report one episode record (an info with
     `episode_return`) per episode that ends, the records are used instead: a wrapper may have
     changed the rewards that the policy sees.
+
+    Args:
+        num_agents: rows of all environments together.
+        quota: episodes that count, of each row.
+        score_key: the statistic that `scores` takes from the records.
+        autoreset: when the environments reset themselves.
+
+    Raises (from `add`):
+        APIUsageError: the records have no `score_key`.
     """
 
-    def __init__(self, num_agents: int, quota: int, score_key: str, autoreset: AutoresetMode):
+    def __init__(
+        self, num_agents: int, quota: int, score_key: str, autoreset: AutoresetMode
+    ) -> None:
         self._left = np.full(num_agents, quota)
         self._seen = np.zeros(num_agents, bool)
         self._returns = np.zeros(num_agents)
@@ -130,19 +146,27 @@ class EpisodeCounter:
         """Whether every agent that has ever appeared has played its episodes."""
         return bool(self._seen.any()) and not self._left[self._seen].any()
 
-    def is_playing(self, rows: np.ndarray) -> np.ndarray:
+    def is_playing(self, rows: Ints) -> Bools:
         """Which of these agents have episodes left to play, bool `(B,)`."""
         return self._left[rows] > 0
 
     def add(
         self,
-        rows: np.ndarray,
-        rewards: np.ndarray,
-        ended: np.ndarray,
-        masks: np.ndarray,
+        rows: Ints,
+        rewards: NDArray[np.float32],
+        ended: Bools,
+        masks: Bools,
         infos: Sequence[Mapping[str, Any]],
-    ) -> np.ndarray:
-        """Take in one batch; returns which of its rows begin a life, bool `(B,)`."""
+    ) -> Bools:
+        """Take in one batch; returns which of its rows begin a life, bool `(B,)`.
+
+        Args:
+            rows: int64 `(B,)`, the agents.
+            rewards: float32 `(B,)`.
+            ended: bool `(B,)`, terminal or truncated.
+            masks: bool `(B,)`, presence.
+            infos: what came with the batch, any number of dicts.
+        """
         begins = self._absent[rows] & masks
         counted = masks & ~begins
         self._seen[rows] |= masks
@@ -228,8 +252,11 @@ def evaluate_policy(
     )
 
 
-def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """95 % percentile interval of the mean (Efron 1979), from `RESAMPLES` resamples."""
+def bootstrap_interval(values: NDArray[np.float64], seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the mean of `values` `(n,)`, from `RESAMPLES` resamples.
+
+    Source: Efron 1979, *Bootstrap Methods: Another Look at the Jackknife*.
+    """
     rng = np.random.default_rng(seed)
     means = [rng.choice(values, len(values)).mean() for _ in range(RESAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
@@ -237,7 +264,7 @@ def bootstrap_interval(values: np.ndarray, seed: int = 0) -> tuple[float, float]
 
 
 def greedy_actions(logits: Logits) -> torch.Tensor:
-    """The most likely action `(B, *atn_shape)`, for every form of logits of `sample_logits`."""
+    """The most likely action `(B, *action_shape)`, for every form of logits of `sample_logits`."""
     if isinstance(logits, torch.Tensor):
         return logits.argmax(-1)
     if isinstance(logits, Normal):

@@ -33,10 +33,10 @@ class Rows:
 
     Attributes:
         agents: int `(B,)`, the agent that each row belongs to.
-        observations: `(B, *obs_shape)`.
+        observations: `(B, *observation_shape)`.
         rewards: float32 `(B,)`.
         terminals, truncations, masks: bool `(B,)`.
-        final_observations: `(B, *obs_shape)` from environments that reset in the same step.
+        final_observations: `(B, *observation_shape)` from environments that reset in the same step.
         where: `agents` as an index; a slice, which is several times faster, where they are
             neighbours in order.
     """

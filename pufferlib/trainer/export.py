@@ -4,7 +4,7 @@ Every input and output has the batch as a free dimension (of a state the second,
 
 | input | what it is |
 | --- | --- |
-| `observations` | `(batch, *obs_shape)`, in the dtype that the environment delivers |
+| `observations` | `(batch, *observation_shape)`, in the dtype that the environment delivers |
 | `observations.KEY.KEY` | instead, for each leaf of a structured observation: `(batch, *leaf)` |
 | `state.0`, `state.1`, … | of a recurrent policy: its state, zeros at first |
 | `starts` | of a recurrent policy: bool `(batch,)`, true where an episode begins |

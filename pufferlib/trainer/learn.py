@@ -161,7 +161,9 @@ def _require_finite_step(trainer: Trainer, loss: Tensor, norm: Tensor) -> None:
 def ppo_loss(trainer: Trainer, minibatch: Minibatch) -> tuple[Tensor, dict[str, Tensor]]:
     """PPO's objective on one minibatch, and its parts (detached).
 
-    loss = policy_loss - ent_coef * entropy + vf_coef * value_loss
+        loss = policy_loss - ent_coef * entropy + vf_coef * value_loss
+
+    Source: Schulman et al. 2017, *Proximal Policy Optimization Algorithms*, equation 9.
     """
     config = trainer.config
     logits, values, _ = trainer.run_policy(

@@ -51,16 +51,20 @@ class Trainer:
         is_recurrent: whether the policy has the recurrent interface.
         experience: the segments.
         states: the recurrent states, None without.
+        native_dtype: layout of structured observations, None where there are none.
         run_dir: directory of the run; checkpoints go to its `checkpoints`.
         record: what checkpoints say about the run's configuration, ready for JSON.
+        tally: adds up the infos of the batch that is being collected.
         group: the processes that train together.
         global_step: valid agent steps collected by all of them.
         epoch: updates done.
         stats: means over the episodes that ended in the last `evaluate`.
         losses: means over all minibatches of the last `train`.
+        clock: where the time goes.
         started: `time.monotonic()` of the creation or of the resumption.
         first_step: `global_step` at that time.
-        env_seed: seed (or one per environment) of their next reset, where `needs_reset`.
+        env_seed: seed (or one per environment) of their next reset; None is that of `vector.make`.
+        needs_reset: whether the next `evaluate` begins with a reset.
         pending: between two batches, the rows that the next one begins with.
     """
 

@@ -38,13 +38,19 @@ def flags_of(
 def reset_keywords(
     reset: Callable[..., Any], seed: int | None, options: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Only what was given, so that environments without options still reset."""
+    """Only what was given, so that environments without options still reset.
+
+    Raises:
+        APIUsageError: options are given, but `reset` takes none.
+    """
     keywords: dict[str, Any] = {}
     if seed is not None:
         keywords["seed"] = seed
     if options is not None:
         if not accepts(reset, "options"):
-            raise APIUsageError("reset(options=…) was called, but the environment takes none")
+            raise APIUsageError(
+                f"reset(options=…): got {options}, but the environment takes none; leave them out"
+            )
         keywords["options"] = options
     return keywords
 

@@ -64,7 +64,7 @@ def inputs_of(env, rows):
 
 
 def random_rows(env, count, seed):
-    """What the environment could deliver: `(count, *obs_shape)`."""
+    """What the environment could deliver: `(count, *observation_shape)`."""
     if env.emulated is None or env.emulated.observation_dtype.names is None:
         env.single_observation_space.seed(seed)
         return np.stack([env.single_observation_space.sample() for _ in range(count)])
