@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete, MultiDiscrete, Space
@@ -46,6 +46,8 @@ class PufferEnv(ABC):
     num_agents: int
     autoreset_mode = AutoresetMode.NEXT_STEP
     emulated = None
+    metadata: ClassVar[dict[str, Any]] = {}
+    """As Gymnasium's: with `render_fps`, the steps a second that a viewer should show."""
 
     observations: NDArray[Any]
     actions: NDArray[Any]

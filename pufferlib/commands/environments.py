@@ -18,7 +18,7 @@ from rich.text import Text
 from pufferlib import environments, lock
 from pufferlib.commands.arguments import parse_arguments
 from pufferlib.environments import Row
-from pufferlib.exceptions import EnvironmentSetupError
+from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 
 Runner = Callable[[list[str]], int]
 
@@ -60,11 +60,13 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
     """The command `puffer install NAME`; returns pip's exit code.
 
     Raises:
-        ConfigError: the name is unknown; the message has the nearest one.
+        ConfigError: the name is unknown (the message has the nearest one), or a user's own.
         EnvironmentSetupError: pufferlib was not installed by pip, so that its extras are unknown.
     """
     name = parse_arguments(InstallArguments, arguments, "puffer install").name
     row = environments.resolve(name).row
+    if row.name not in environments.ROWS:
+        raise ConfigError(f"{name} is your own; install what it needs with pip")
     if row.extra is None:
         print(f"{row.name} is part of every installation; nothing to install.")
         return 0

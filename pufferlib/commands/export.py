@@ -12,7 +12,7 @@ from pufferlib.commands.train import split_environment
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.export import export_onnx
-from pufferlib.trainer.runs import find_checkpoint
+from pufferlib.trainer.runs import find_checkpoint, slug
 from pufferlib.trainer.setup import (
     canonical_name,
     config_of_checkpoint,
@@ -38,7 +38,7 @@ def export(arguments: Sequence[str]) -> int:
     env_name, rest = split_environment(arguments, "export")
     options = parse_arguments(ExportArguments, rest, f"puffer export {env_name}")
     name = canonical_name(env_name)
-    file = options.onnx or Path(f"{name.replace('/', '-')}.onnx")
+    file = options.onnx or Path(f"{slug(name)}.onnx")
     if not file.parent.is_dir():
         raise ConfigError(f"--onnx: expected a file in a directory that exists, got {file}")
     source = find_checkpoint(options.checkpoint, name, options.data_dir)

@@ -132,7 +132,7 @@ def split_environment(arguments: Sequence[str], command: str) -> tuple[str, list
         SystemExit: `--help` instead of a name (code 0).
     """
     usage = f"usage: puffer {command} ENV [options]"
-    names = f"environments: {', '.join(environments.names())}"
+    names = f"environments: {', '.join(environments.names())}, or module:maker of your own"
     if arguments and arguments[0] in ("-h", "--help"):
         print(f"{usage}\n\n{names}\n\npuffer {command} ENV --help shows the options")
         raise SystemExit(0)

@@ -8,6 +8,8 @@ Every environment is a package of this folder with
 * `torch.py`: `Policy` and, where memory helps, `Recurrent`; loaded on first use, so creators
   travel to workers without torch.
 
+Users name an environment of their own as `module:maker`; `own` has what stands for its package.
+
 Importing such a package never imports the third-party library behind it; making an environment
 does, and raises `EnvironmentSetupError` with the line to install it.
 """
@@ -22,6 +24,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from pufferlib.environments import own
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 
 
@@ -126,13 +129,17 @@ def names() -> list[str]:
 def resolve(name: str) -> Task:
     """The task that `name` stands for.
 
-    Accepts a family (`nethack`: its default task), a short name (`cartpole`), or
-    `family/task` with any task that the family's `env_creator` knows
-    (`nethack/NetHackChallenge-v0`).
+    Accepts a family (`nethack`: its default task), a short name (`cartpole`), `family/task` with
+    any task that the family's `env_creator` knows (`nethack/NetHackChallenge-v0`), or
+    `module:maker` for an environment of one's own, whose row has its name.
 
     Raises:
         ConfigError: the name is none of these; the message has the nearest one.
     """
+    if own.is_own(name):
+        return Task(
+            name, Row(name=name, description="an environment of one's own", default=name), name
+        )
     family, slash, task = name.partition("/")
     if slash and task and family in ROWS:
         return Task(name, ROWS[family], task)
@@ -142,16 +149,22 @@ def resolve(name: str) -> Task:
         if name in row.tasks:
             return Task(name, row, row.tasks[name])
     wanted, known = (family, sorted(ROWS)) if slash else (name, names())
-    raise ConfigError(f"unknown environment {name!r}{_nearest(wanted, known)}")
+    raise ConfigError(
+        f"unknown environment {name!r}{_nearest(wanted, known)} (one of your own: {own.FORM})"
+    )
 
 
-def load(name: str) -> ModuleType:
+def load(name: str) -> Any:
     """The package behind `name` (anything that `resolve` accepts), imported.
+
+    For `module:maker` it is an `OwnEnvironment`, with the same attributes.
 
     Raises:
         ConfigError: the name is unknown.
         EnvironmentSetupError: a package that it needs is not installed.
     """
+    if own.is_own(name):
+        return own.load(name)
     row = resolve(name).row
     require(row.name)
     return importlib.import_module(row.module)

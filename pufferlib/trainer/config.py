@@ -1,10 +1,10 @@
 """Typed configuration: what can be set, its defaults, and how files override them.
 
 The order of precedence, weakest first, is: the dataclasses below, the file
-`pufferlib/config/ENV.toml`, the user's `--config FILE`, what `puffer autotune` has stored (with
-`--vec.auto True`), the command line. Every source is checked against the same dataclasses: an
-unknown key or a value of the wrong type is a `ConfigError` that names the key, what was expected
-and what was found.
+`pufferlib/config/ENV.toml` (for a user's own environment the one beside its module), the user's
+`--config FILE`, what `puffer autotune` has stored (with `--vec.auto True`), the command line. Every
+source is checked against the same dataclasses: an unknown key or a value of the wrong type is a
+`ConfigError` that names the key, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import inspect
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
@@ -266,20 +266,23 @@ def config_type(env: type, policy: type | None = None, rnn: type | None = None) 
     return made
 
 
-def options_of(constructor: type, skip: Iterable[str] = ("env", "policy")) -> type:
+def options_of(constructor: Callable[..., Any], skip: Iterable[str] = ("env", "policy")) -> type:
     """A dataclass of the keyword arguments of `constructor`, from its signature.
 
     Arguments in `skip`, those without a default and `**kwargs` are left out. An argument
     without an annotation takes the type of its default.
     """
-    skipped = {"self", *skip}
-    hints = get_type_hints(constructor.__init__)  # type: ignore[misc]  # of the class itself
-    fields = [
-        (name, hints.get(name, type(parameter.default)), field(default=parameter.default))
-        for name, parameter in inspect.signature(constructor).parameters.items()
-        if name not in skipped and parameter.default is not inspect.Parameter.empty
+    empty, skipped = inspect.Parameter.empty, set(skip)
+    fields: list[Any] = [
+        (
+            name,
+            type(parameter.default) if parameter.annotation is empty else parameter.annotation,
+            field(default=parameter.default),
+        )
+        for name, parameter in inspect.signature(constructor, eval_str=True).parameters.items()
+        if name not in skipped and parameter.default is not empty
     ]
-    name = f"{constructor.__name__}Options"
+    name = f"{getattr(constructor, '__name__', 'Maker')}Options"
     return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True)
 
 

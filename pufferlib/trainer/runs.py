@@ -29,7 +29,7 @@ def new_run_dir(data_dir: str | Path, env_name: str) -> Path:
         ConfigError: it cannot be made.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    path = Path(data_dir) / f"{_slug(env_name)}-{stamp}-{secrets.token_hex(2)}"
+    path = Path(data_dir) / f"{slug(env_name)}-{stamp}-{secrets.token_hex(2)}"
     try:
         path.mkdir(parents=True)
     except OSError as error:
@@ -82,7 +82,7 @@ def run_dir_of(checkpoint: Path) -> Path | None:
 
 
 def _latest(env_name: str, data_dir: Path) -> Path:
-    name = re.compile(rf"{re.escape(_slug(env_name))}-\d{{8}}\D?\d{{6}}-[0-9a-f]{{4}}")
+    name = re.compile(rf"{re.escape(slug(env_name))}-\d{{8}}\D?\d{{6}}-[0-9a-f]{{4}}")
     files = [checkpoint_dir(run) / LATEST for run in data_dir.glob("*") if name.fullmatch(run.name)]
     found = [file for file in files if file.is_file()]
     if not found:
@@ -93,5 +93,6 @@ def _latest(env_name: str, data_dir: Path) -> Path:
     return max(found, key=lambda file: (file.stat().st_mtime_ns, file))
 
 
-def _slug(env_name: str) -> str:
-    return env_name.replace("/", "-")
+def slug(env_name: str) -> str:
+    """The name of an environment as part of a file's name."""
+    return re.sub("[/:]", "-", env_name)

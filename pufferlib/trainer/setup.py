@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from pufferlib import environments, vector
+from pufferlib.environments.own import OwnEnvironment, is_own
 from pufferlib.exceptions import CheckpointError, ConfigError
 from pufferlib.models import LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.checkpoint import load_policy
@@ -62,9 +63,9 @@ def load_config(
 def config_of_files(env_name: str, file: str | Path | None = None) -> Config:
     """The defaults, the environment's own file over them, then `file`; raises as `load_config`."""
     config = default_config(env_name)
-    packaged = _packaged_file(config.env_name)
-    if packaged:
-        config = merge(config, read_toml(packaged), str(packaged))
+    own = _file_of(config.env_name)
+    if own:
+        config = merge(config, read_toml(own), str(own))
     return config if file is None else merge(config, read_toml(Path(file)), str(file))
 
 
@@ -213,13 +214,20 @@ def parameter_count(policy: torch.nn.Module) -> int:
 @functools.cache
 def _default_config(env_name: str) -> Config:
     module = environments.load(env_name)
-    task_configs: Mapping[str, type] = getattr(module, "CONFIGS", {})
     kind = config_type(
-        env=task_configs.get(environments.resolve(env_name).task, module.EnvConfig),
+        env=_env_options(module, environments.resolve(env_name).task),
         policy=options_of(module.Policy),
         rnn=options_of(_recurrent(module)),
     )
     return kind(env_name=env_name)
+
+
+def _env_options(module: Any, task: str) -> type:
+    """The dataclass of a task's arguments; a user's own maker says them in its signature."""
+    if isinstance(module, OwnEnvironment):
+        return options_of(module.maker, skip=())
+    task_configs: Mapping[str, type] = getattr(module, "CONFIGS", {})
+    return task_configs.get(task, module.EnvConfig)
 
 
 def _minimal_gru(driver_env: Any, policy: Any, num_layers: int = 1, **sizes: int) -> MinGRUWrapper:
@@ -232,8 +240,10 @@ def _recurrent(module: Any) -> type:
     return getattr(module, "Recurrent", LSTMWrapper)
 
 
-def _packaged_file(env_name: str) -> Path | None:
-    """The file of the task, else that of its family."""
+def _file_of(env_name: str) -> Path | None:
+    """The file of the task, else that of its family; of a user's own the one beside its module."""
+    if is_own(env_name):
+        return environments.load(env_name).config_file
     family = environments.resolve(env_name).row.name
     candidates = (PACKAGED_CONFIGS / f"{name}.toml" for name in (env_name, family))
     return next((path for path in candidates if path.is_file()), None)
