@@ -94,7 +94,8 @@ def option_types(kind: Any, prefix: str = "--") -> dict[str, Any]:
 def normalize(arguments: Sequence[str], known: dict[str, Any]) -> list[str]:
     """The command line as tyro wants it: dashes in names, and a value after every bool.
 
-    Raises `ConfigError` for an unknown option.
+    Raises:
+        ConfigError: an option is unknown; the message has the nearest one.
     """
     words: list[str] = []
     rest = list(arguments)

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from pufferlib.commands import machine as machines
 from pufferlib.commands.arguments import parse_arguments
 from pufferlib.commands.checks import Line, run_checks
 from pufferlib.exceptions import ConfigError
+from pufferlib.trainer.options import flatten
 
 MOST_FAILURES = 100
 """Cap of the exit status: shells use those above 125 for other things."""
@@ -112,7 +113,7 @@ def newest_versions(run: Runner | None = None) -> list[Line]:
 def compare(first: Path, second: Path) -> int:
     """Print how the stacks of two reports differ; 0 if they are identical, else 1."""
     left, right = _read(first), _read(second)
-    stacks = dict(_flatten(left["stack"])), dict(_flatten(right["stack"]))
+    stacks = dict(flatten(left["stack"], ": ")), dict(flatten(right["stack"], ": "))
     differences = _differences(*stacks)
     if differences:
         print(f"Not the same stack; values that differ: {len(differences)}")
@@ -156,14 +157,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not {"stack", "machine"} <= content.keys():
         raise ConfigError(f"--compare {path}: expected the output of puffer doctor --json")
     return content
-
-
-def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{name}: ")
-        else:
-            yield prefix + name, value
 
 
 def _hardware(content: dict[str, Any]) -> dict[str, Any]:

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pufferlib.commands.arguments import parse_arguments
 from pufferlib.commands.train import split_environment
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config
 from pufferlib.trainer.evaluate import EvalResult, evaluate_policy
-from pufferlib.trainer.prepare import use_threads
+from pufferlib.trainer.prepare import pick_device, use_threads
 from pufferlib.trainer.rendering import Player, TerminalPlayer, VideoWriter
 from pufferlib.trainer.runs import find_checkpoint, run_dir_of
 from pufferlib.trainer.setup import (
@@ -58,7 +56,7 @@ class EvalArguments:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """The command `puffer eval`."""
+    """The command `puffer eval`; returns its exit code."""
     env_name, rest = split_environment(arguments, "eval")
     options = parse_arguments(EvalArguments, rest, f"puffer eval {env_name}")
     if options.episodes < 1:
@@ -111,7 +109,7 @@ def _play(
         policy = None
         if content is not None:
             policy = policy_of_checkpoint(content, source, config, vecenv)
-            policy.to("cuda" if torch.cuda.is_available() else "cpu")
+            policy.to(pick_device("auto"))  # the device of training may be another machine's
         players = _players(options, vecenv, stack)
         return evaluate_policy(
             vecenv,

@@ -18,7 +18,7 @@ from pufferlib.commands.arguments import parse_arguments
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import record
 from pufferlib.trainer.dashboard import duration, number
-from pufferlib.trainer.loggers.base import flatten
+from pufferlib.trainer.options import flatten
 from pufferlib.trainer.summary import RunSummary, commit_of, find_runs, runs_called, summarize
 
 UNKNOWN = "–"

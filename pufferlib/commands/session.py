@@ -111,7 +111,7 @@ class Session:
                 self._train(stop, dashboard)
         except Interrupted as interruption:
             self._state = "interrupted"
-            self._print(f"{interruption}")
+            self._print(str(interruption))
             self._rescue()
             return interruption.exit_code
         except Exception as error:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from pufferlib.exceptions import ConfigError, GroupError
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.config import Config, merge, read_toml
 from pufferlib.trainer.distributed import Group, connected, group_of
+from pufferlib.trainer.options import flatten
 from pufferlib.trainer.record import begin as begin_record
 from pufferlib.trainer.runs import find_checkpoint, new_run_dir, run_dir_of, write_config
 from pufferlib.trainer.setup import (
@@ -89,7 +90,7 @@ def _run_together(config: Config, resume: Path | None, group: Group, stop: Grace
     def connect_and_run() -> int:
         try:
             with connected(group, config.train.device):
-                group.require_equal("the configuration", _options(config.to_dict()))
+                group.require_equal("the configuration", dict(flatten(config.to_dict())))
                 return _run(config, resume, group, stop)
         except GroupError as error:
             print(f"puffer: error: {error}", file=sys.stderr, flush=True)
@@ -113,15 +114,6 @@ def _prepare_run_dir(config: Config, resume: Path | None) -> Path:
     write_config(run_dir, config.to_dict())
     begin_record(run_dir, config.env_name, config.score_key, sys.argv)
     return run_dir
-
-
-def _options(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested groups of options as `{"train.seed": 1, …}`."""
-    options: dict[str, Any] = {}
-    for key, value in values.items():
-        is_group = isinstance(value, Mapping)
-        options |= _options(value, f"{prefix}{key}.") if is_group else {prefix + key: value}
-    return options
 
 
 def split_environment(arguments: Sequence[str], command: str) -> tuple[str, list[str]]:

@@ -1,10 +1,10 @@
-"""Values of options: conversion to annotated types, and help for a mistyped name."""
+"""Options by name: conversion to annotated types, groups laid flat, help for a mistyped name."""
 
 from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pufferlib.exceptions import ConfigError
@@ -24,10 +24,22 @@ def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str:
     return f"; known: {', '.join(sorted(names))}" if names else "; nothing can be set here"
 
 
+def flatten(
+    values: Mapping[str, Any], separator: str = ".", prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """The entries of nested mappings by joined names: `("train.seed", 1)`."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, separator, f"{prefix}{key}{separator}")
+        else:
+            yield f"{prefix}{key}", value
+
+
 def coerce(value: Any, kind: Any, where: str) -> Any:
     """`value` as the annotated type `kind`: integral floats become ints, ints floats, lists tuples.
 
-    Raises `ConfigError` with the expected type and the value for everything else.
+    Raises:
+        ConfigError: it is of another type; the message begins with `where`.
     """
     if kind is Any:
         return value
@@ -42,7 +54,10 @@ def parse(text: str, kind: Any) -> Any:
     """The value that `text` from a command line means for the annotated type `kind`.
 
     Accepts `1e6` for an int, `true`, `False`, `yes`, `0` … for a bool and `None` where the
-    type allows it. Raises `ConfigError` otherwise.
+    type allows it.
+
+    Raises:
+        ConfigError: it means none; the message has what was expected.
     """
     for option in alternatives(kind):
         converted = _convert(_read(text, option), option)

@@ -17,7 +17,7 @@ from pufferlib.trainer.config import (
     options_of,
     read_toml,
 )
-from pufferlib.trainer.options import describe, parse
+from pufferlib.trainer.options import describe, flatten, parse
 from pufferlib.trainer.setup import (
     canonical_name,
     config_from_dict,
@@ -67,6 +67,12 @@ def test_config_survives_json():
     config = load_config("squared", overrides={"train": {"target_kl": 0.1}, "use_rnn": True})
     restored = config_from_dict(json.loads(json.dumps(config.to_dict())))
     assert restored == config
+
+
+def test_groups_are_laid_flat_by_joined_names():
+    nested = {"train": {"seed": 1, "loggers": ()}, "env": {}, "use_rnn": False}
+    assert list(flatten(nested)) == [("train.seed", 1), ("train.loggers", ()), ("use_rnn", False)]
+    assert dict(flatten({"a": {"b": {"c": 3}}}, ": ")) == {"a: b: c": 3}
 
 
 def test_integral_float_becomes_int_and_int_becomes_float():

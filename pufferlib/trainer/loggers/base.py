@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -56,12 +56,3 @@ def require_package(name: str, extra: str) -> Any:
             f"train.loggers: {extra} needs a package that cannot be imported ({error}); install "
             f"it: pip install 'pufferlib[{extra}]', or choose other loggers"
         ) from error
-
-
-def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The entries of nested mappings as `("train.seed", 1)`."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

@@ -10,7 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pufferlib.trainer.loggers.base import RunInfo, State, flatten, require_package
+from pufferlib.trainer.loggers.base import RunInfo, State, require_package
+from pufferlib.trainer.options import flatten
 
 EXPERIMENT = "pufferlib"
 WAITING = 1_000
