@@ -113,7 +113,16 @@ _FAMILIES = (
         name="ocean",
         description="First-party sanity checks that train in seconds",
         default="squared",
-        tasks={"memory": "memory", "squared": "squared", "squared_native": "squared_native"},
+        tasks={
+            "bandit": "bandit",
+            "memory": "memory",
+            "multiagent": "multiagent",
+            "password": "password",
+            "spaces": "spaces",
+            "squared": "squared",
+            "squared_native": "squared_native",
+            "stochastic": "stochastic",
+        },
     ),
 )
 

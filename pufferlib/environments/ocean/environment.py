@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environments import check_task
 from pufferlib.environments.ocean.native import NativeSquared
-from pufferlib.environments.ocean.sanity import Memory, Squared
-from pufferlib.postprocess import EpisodeStats
+from pufferlib.environments.ocean.sanity import (
+    Bandit,
+    Memory,
+    Multiagent,
+    Password,
+    Spaces,
+    Squared,
+    Stochastic,
+)
+from pufferlib.postprocess import EpisodeStats, MultiagentEpisodeStats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +46,64 @@ class MemoryConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PasswordConfig:
+    """Arguments of `make_password`."""
+
+    length: int = 5
+    """Digits to guess; random guessing finds them once in 2^length episodes."""
+    hard_fixed_seed: int = 42
+    """Decides the password, the same in all environments."""
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns coloured text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticConfig:
+    """Arguments of `make_stochastic`."""
+
+    p: float = 0.7
+    """The share of steps that should have action 0."""
+    horizon: int = 100
+    """Steps of an episode."""
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns coloured text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiagentConfig:
+    """Arguments of `make_multiagent`."""
+
+    roles: Literal["fixed", "drawn"] = "fixed"
+    """'drawn': each episode draws each agent's role, which shows crossed observations too."""
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns coloured text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpacesConfig:
+    """Arguments of `make_spaces`."""
+
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns coloured text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BanditConfig:
+    """Arguments of `make_bandit`."""
+
+    num_actions: int = 10
+    """Arms, one of which pays."""
+    reward_scale: float = 1.0
+    """What the best arm pays on average."""
+    reward_noise: float = 1.0
+    """Standard deviation of every reward."""
+    hard_fixed_seed: int = 42
+    """Decides which arm is the best, the same in all environments."""
+    render_mode: Literal["ansi"] | None = "ansi"
+    """'ansi': `render()` returns coloured text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NativeSquaredConfig:
     """Arguments of `NativeSquared`."""
 
@@ -57,6 +123,11 @@ CONFIGS: Mapping[str, type] = {
     "squared": EnvConfig,
     "squared_native": NativeSquaredConfig,
     "memory": MemoryConfig,
+    "password": PasswordConfig,
+    "stochastic": StochasticConfig,
+    "multiagent": MultiagentConfig,
+    "spaces": SpacesConfig,
+    "bandit": BanditConfig,
 }
 """The dataclass of each task's arguments."""
 
@@ -71,10 +142,40 @@ def make_memory(**kwargs: Any) -> GymnasiumPufferEnv:
     return GymnasiumPufferEnv(env=EpisodeStats(Memory(**kwargs)))
 
 
+def make_password(**kwargs: Any) -> GymnasiumPufferEnv:
+    """`Password` with episode statistics; the arguments are those of `PasswordConfig`."""
+    return GymnasiumPufferEnv(env=EpisodeStats(Password(**kwargs)))
+
+
+def make_stochastic(**kwargs: Any) -> GymnasiumPufferEnv:
+    """`Stochastic` with episode statistics; the arguments are those of `StochasticConfig`."""
+    return GymnasiumPufferEnv(env=EpisodeStats(Stochastic(**kwargs)))
+
+
+def make_multiagent(**kwargs: Any) -> PettingZooPufferEnv:
+    """`Multiagent` with episode statistics; the arguments are those of `MultiagentConfig`."""
+    return PettingZooPufferEnv(env=MultiagentEpisodeStats(Multiagent(**kwargs)))
+
+
+def make_spaces(**kwargs: Any) -> GymnasiumPufferEnv:
+    """`Spaces` with episode statistics; the arguments are those of `SpacesConfig`."""
+    return GymnasiumPufferEnv(env=EpisodeStats(Spaces(**kwargs)))
+
+
+def make_bandit(**kwargs: Any) -> GymnasiumPufferEnv:
+    """`Bandit` with episode statistics; the arguments are those of `BanditConfig`."""
+    return GymnasiumPufferEnv(env=EpisodeStats(Bandit(**kwargs)))
+
+
 _MAKERS: dict[str, Callable[..., Any]] = {
     "squared": make_squared,
     "squared_native": NativeSquared,
     "memory": make_memory,
+    "password": make_password,
+    "stochastic": make_stochastic,
+    "multiagent": make_multiagent,
+    "spaces": make_spaces,
+    "bandit": make_bandit,
 }
 
 

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferlib.environments.ocean.cells import CYAN, GREY, YELLOW, show, verdict
 from pufferlib.environments.ocean.splitmix import SplitMix64
 from pufferlib.environments.ocean.streams import StreamEnv
 from pufferlib.exceptions import ConfigError
@@ -16,11 +17,6 @@ Observation = NDArray[np.float32]
 
 BLANK = 0.0
 TOKENS = (-1.0, 1.0)
-
-# Background colours of a terminal, two blanks a cell: blank, digit 0, digit 1; then the verdicts.
-_BLANK, _DIGITS = "\033[48;5;236m  ", ("\033[48;5;37m  ", "\033[48;5;220m  ")
-_WRONG, _RIGHT = "\033[48;5;160m  ", "\033[48;5;34m  "
-_END_OF_LINE = "\033[0m\n"
 
 
 class Memory(StreamEnv[Observation, int]):
@@ -106,10 +102,7 @@ class Memory(StreamEnv[Observation, int]):
 
     def render(self) -> str:
         """Above the digits shown so far, below those recited: green is right and red is wrong."""
-        shown = [_DIGITS[digit] for digit in self._digits[: self._tick + 1]]
-        verdicts = [
-            _RIGHT if said == digit else _WRONG
-            for said, digit in zip(self._recited, self._digits, strict=False)
-        ]
-        lines = [cells + [_BLANK] * (self.length - len(cells)) for cells in (shown, verdicts)]
-        return "".join("".join(line) + _END_OF_LINE for line in lines)
+        shown = [(CYAN, YELLOW)[digit] for digit in self._digits[: self._tick + 1]]
+        pairs = zip(self._recited, self._digits, strict=False)
+        verdicts = [verdict(said == digit) for said, digit in pairs]
+        return show(cells + [GREY] * (self.length - len(cells)) for cells in (shown, verdicts))

@@ -1,5 +1,13 @@
 """The first-party environments under the names that earlier versions used."""
 
-from pufferlib.environments.ocean.sanity import Memory, Squared
+from pufferlib.environments.ocean.sanity import (
+    Bandit,
+    Memory,
+    Multiagent,
+    Password,
+    Spaces,
+    Squared,
+    Stochastic,
+)
 
-__all__ = ["Memory", "Squared"]
+__all__ = ["Bandit", "Memory", "Multiagent", "Password", "Spaces", "Squared", "Stochastic"]

@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferlib.environments.ocean.bandit import Bandit
+from pufferlib.environments.ocean.cells import CYAN, GREY, RED, show
 from pufferlib.environments.ocean.memory import Memory
+from pufferlib.environments.ocean.multiagent import Multiagent
+from pufferlib.environments.ocean.password import Password
+from pufferlib.environments.ocean.spaces import Spaces
 from pufferlib.environments.ocean.splitmix import SplitMix64
+from pufferlib.environments.ocean.stochastic import Stochastic
 from pufferlib.environments.ocean.streams import StreamEnv
 from pufferlib.exceptions import ConfigError
 
-__all__ = ["MOVES", "Memory", "Squared"]
+__all__ = [
+    "BEST_SCORES",
+    "MOVES",
+    "Bandit",
+    "Memory",
+    "Multiagent",
+    "Password",
+    "Spaces",
+    "Squared",
+    "Stochastic",
+]
 
 EMPTY, TARGET, AGENT = 0, 1, -1
 
 # (rows, columns) of the eight actions: left, right, up, down, then the diagonals.
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0), (1, -1), (-1, -1), (1, 1), (-1, 1))
 
-# Background colours of a terminal: two blanks make one square cell.
-_CELLS = {EMPTY: "\033[48;5;236m  ", TARGET: "\033[48;5;37m  ", AGENT: "\033[48;5;160m  "}
-_END_OF_LINE = "\033[0m\n"
+_CELLS = {EMPTY: GREY, TARGET: CYAN, AGENT: RED}
 
 Observation = NDArray[np.int8]
 
@@ -171,9 +186,20 @@ class Squared(StreamEnv[Observation, int]):
 
 def show_grid(grid: Observation) -> str:
     """A grid of cells as coloured text: targets cyan, the agent red."""
-    lines = ("".join(_CELLS[cell] for cell in line) for line in grid.tolist())
-    return "".join(line + _END_OF_LINE for line in lines)
+    return show([_CELLS[cell] for cell in line] for line in grid.tolist())
 
 
 def _clip(coordinate: int, side: int) -> int:
     return min(max(coordinate, 0), side - 1)
+
+
+BEST_SCORES: Mapping[str, float] = {
+    "squared": 1.0,
+    "password": 1.0,
+    "stochastic": Stochastic().expected_score(0.7),
+    "memory": 1.0,
+    "multiagent": 1.0,
+    "spaces": 1.0,
+    "bandit": 1.0,
+}
+"""The mean score of the best policy with the default settings, by task."""

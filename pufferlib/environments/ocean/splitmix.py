@@ -8,7 +8,10 @@ Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 _MASK = 0xFFFF_FFFF_FFFF_FFFF
+_NORMAL = NormalDist()
 
 
 class SplitMix64:
@@ -32,6 +35,14 @@ class SplitMix64:
         No value is favoured by more than n / 2³².
         """
         return ((self.next() >> 32) * n) >> 32
+
+    def normal(self) -> float:
+        """A number of the standard normal distribution: its quantile at a uniform number.
+
+        One call of `next`, of which the high 52 bits count. Source of the quantile: Wichura,
+        "Algorithm AS 241", Applied Statistics 37, 1988, as in Python's `statistics`.
+        """
+        return _NORMAL.inv_cdf(((self.next() >> 12) + 0.5) / 2**52)
 
     def sample(self, items: list[int], k: int) -> list[int]:
         """Draw k different entries of `items` without replacement; reorders `items`.
