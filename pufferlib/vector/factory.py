@@ -56,9 +56,8 @@ def make(
         timeout: seconds that a worker may take for the step or reset of its environments; then a
             `WorkerError` names those that are still busy. None: as long as it takes.
         restart: how often an environment that raises in step or reset, or whose worker dies or
-            hangs (not with Ray), is made anew in its place. Its episode ends with a row that is
-            truncated and absent (mask False); an info `{'restarted': {index: error}}` and a
-            warning tell.
+            hangs, is made anew in its place. Its episode ends with a row that is truncated and
+            absent (mask False); an info `{'restarted': {index: error}}` and a warning tell.
 
     Raises:
         APIUsageError: arguments that do not go together; names the nearest that do.

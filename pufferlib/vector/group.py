@@ -203,16 +203,29 @@ class EnvGroup:
                 f"{type(rows).__name__} has no get_state() and set_state(state), and pickle would "
                 "copy the rows that it is bound to"
             )
-        return pickle.dumps((self._seeds[i], self._steps, snapshot.take(rows)))
+        return pickle.dumps((self._seeds[i], self._steps, self._is_lost(i), snapshot.take(rows)))
 
     def set_state(self, i: int, state: bytes) -> None:
         """Let environment `i` go on from a state that `get_state` gave.
 
         Raises:
-            SnapshotError: it is the state of another environment.
+            SnapshotError: it is the state of another environment, or of one that had just been
+                made anew, for which this group has no rows.
         """
-        self._seeds[i], self._steps, taken = pickle.loads(state)
+        self._seeds[i], self._steps, lost, taken = pickle.loads(state)
         snapshot.put_back(self._rows[i], taken)
+        self._set_lost(i, lost)
+
+    def _is_lost(self, i: int) -> bool:
+        """Whether the last row of environment `i` was a lost one; see `RestartingGroup`."""
+        return False
+
+    def _set_lost(self, i: int, lost: bool) -> None:
+        if lost:
+            raise SnapshotError(
+                f"environment {self.first_index + i}: its state was taken where it had failed and "
+                "been made anew; go on from there with restart=1 or more"
+            )
 
     def get_generators(self, i: int) -> bytes:
         """The global random generators of the process that environment `i` lives in."""

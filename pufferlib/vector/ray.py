@@ -8,7 +8,8 @@ from typing import Any
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.parallel import Parallel
-from pufferlib.vector.ray_actors import Actors, Job
+from pufferlib.vector.ray_actors import Actors
+from pufferlib.vector.ray_handles import Job
 from pufferlib.vector.ray_session import Session
 from pufferlib.vector.sizes import Sizes
 
@@ -27,8 +28,8 @@ class Ray(Parallel):
     Uses the Ray session that the program has begun with `ray.init`, and leaves it alone; without
     one it begins its own, which ends when the last vecenv is closed.
 
-    `restart` makes environments anew that raise; the death of an actor is always an error, and that
-    of a whole machine is found when Ray finds it, which takes it up to half a minute.
+    With `restart`, a new actor takes the place of one that died or hangs, wherever there is room.
+    The death of a whole machine is found when Ray finds it, which takes it up to half a minute.
 
     `context` are options of the actors, such as `{"num_cpus": 1, "resources": {"simulator": 1}}`;
     `num_workers='auto'` is one per CPU of the cluster.

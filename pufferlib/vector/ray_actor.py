@@ -10,20 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferlib.buffers import Buffers
 from pufferlib.exceptions import WorkerError
-from pufferlib.vector.group import Ledger
+from pufferlib.vector.group import Description, Ledger
 from pufferlib.vector.messages import dumps, to_message
 from pufferlib.vector.service import Service, block_layout, use_one_thread
 
-# All rows of a worker as one array of bytes, and what there is to tell beside them.
+# A worker's `Block`, and what there is to tell beside it.
 Result = tuple[NDArray[np.uint8], bytes | None]
+
+
+class Block:
+    """How what a worker writes lies in one array of bytes, which travels as a whole.
+
+    Attributes:
+        nbytes: of the array.
+    """
+
+    def __init__(self, description: Description, num_envs: int) -> None:
+        self._layout = block_layout(description, num_envs)
+        self.nbytes = self._layout.nbytes + num_envs * np.dtype(np.uint32).itemsize
+
+    def rows(self, data: NDArray[np.uint8]) -> Buffers:
+        """The rows in `data`."""
+        return self._layout.map(data)
+
+    def restarts(self, data: NDArray[np.uint8]) -> NDArray[np.uint32]:
+        """How often each environment has been made anew."""
+        return data[self._layout.nbytes :].view(np.uint32)
 
 
 class Actor:
     """Obeys the driver, whose calls come in the order in which it made them.
 
-    Rows travel as one block of bytes (see `Layout`), messages pickled, so that what cannot be
-    pickled is told like any other error.
+    Messages travel pickled, so that what cannot be pickled is told like any other error.
     """
 
     def __init__(self) -> None:
@@ -37,13 +57,27 @@ class Actor:
         except Exception as error:
             return dumps(to_message(error))
         description = service.group.description
-        layout = block_layout(description, len(service.group.envs))
-        self._block = np.zeros(layout.nbytes, np.uint8)
-        self._buffers = layout.map(self._block)
+        block = Block(description, len(service.group.envs))
+        self._block = np.zeros(block.nbytes, np.uint8)
+        self._buffers = block.rows(self._block)
         nobody_looks = memoryview(bytearray(4)).cast("I")
-        restarts = np.zeros(len(service.group.envs), np.uint32)
-        service.bind(self._buffers, Ledger(nobody_looks, restarts))
+        self._ledger = Ledger(nobody_looks, block.restarts(self._block))
+        service.bind(self._buffers, self._ledger)
         return dumps(("description", description))
+
+    def take_over(self, block: NDArray[np.uint8], lost: bytes, payload: bytes | None) -> Result:
+        """Go on in the place of an actor that died in a step, or in the reset of `payload`.
+
+        Args:
+            block: the other's, as far as the driver knows.
+            lost: a pickled `Lost`.
+        """
+        self._block[...] = block
+        try:
+            self._begun.bind(self._buffers, self._ledger, lost)
+        except Exception as error:
+            return self._result(to_message(error))
+        return self._result(self._begun.tell() if payload is None else self._begun.reset(payload))
 
     def step(self, actions: NDArray[Any]) -> Result:
         """Act in all environments."""
@@ -55,7 +89,7 @@ class Actor:
         return self._result(self._begun.reset(payload))
 
     def restore(self, block: NDArray[np.uint8]) -> Result:
-        """Put back rows that an environment may look at in its next step."""
+        """Put back a block, at whose rows an environment may look in its next step."""
         self._block[...] = block
         return self._result(None)
 

@@ -1,4 +1,4 @@
-"""The driver's side of Ray actors: their commands, results, and failures."""
+"""The driver's side of Ray actors: their commands, results, and what comes after a failure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import atexit
 import math
 import pickle
 import time
-import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,56 +13,18 @@ from typing import Any
 
 import numpy as np
 import ray
-from ray.exceptions import RayActorError, RayError
+from numpy.typing import NDArray
 
-from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
-from pufferlib.vector.group import Description, Infos, require_equal
+from pufferlib.exceptions import WorkerError
+from pufferlib.vector.backend import FAILURE_TIMEOUT
+from pufferlib.vector.group import Infos
 from pufferlib.vector.messages import to_error
-from pufferlib.vector.ray_actor import Actor
+from pufferlib.vector.ray_actor import Block
 from pufferlib.vector.ray_ending import Ending
+from pufferlib.vector.ray_handles import Handles, Job
 from pufferlib.vector.ray_session import Session, wait
-from pufferlib.vector.service import Plan, block_layout
-from pufferlib.vector.shared import PATIENCE
-from pufferlib.vector.sizes import Sizes
-
-# Seconds after which the user is told that Ray has perhaps no room for the actors.
-PLACING_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all actors have in common; arguments of `make`."""
-
-    creators: Sequence[Creator]
-    sizes: Sizes
-    seed: int | None
-    options: Mapping[str, Any]
-    timeout: float | None
-    restart: int
-
-    def plan(self, worker: int) -> bytes:
-        """The part of one worker, pickled.
-
-        Raises:
-            APIUsageError: a creator cannot be pickled.
-        """
-        sizes, first = self.sizes, worker * self.sizes.envs_per_worker
-        mine = self.creators[first : first + sizes.envs_per_worker]
-        return pickle.dumps(
-            Plan(mine, worker, first, sizes.num_workers, sizes.num_envs, self.seed, self.restart)
-        )
-
-    def actor_class(self) -> Any:
-        """What makes actors that may be placed as the options say.
-
-        Raises:
-            APIUsageError: Ray does not know an option.
-        """
-        try:
-            return ray.remote(Actor).options(**self.options)
-        except (TypeError, ValueError) as error:
-            raise APIUsageError(f"context: no options for Ray actors: {error}") from error
+from pufferlib.vector.restarting import LastResets, used_up
+from pufferlib.vector.service import block_layout
 
 
 @dataclass
@@ -73,12 +34,14 @@ class Team:
     Attributes:
         missing: how many of its workers' results have not arrived.
         deadline: when those are late.
+        resets: its command is a reset.
     """
 
     index: int
     workers: range
     missing: int = 0
     deadline: float = math.inf
+    resets: bool = False
 
 
 class Actors:
@@ -90,20 +53,22 @@ class Actors:
     """
 
     def __init__(self, job: Job, team_size: int, session: Session) -> None:
-        self._job, self._sizes, self._session = job, job.sizes, session
-        self._actors: list[Any] = []
+        self._job, self._sizes = job, job.sizes
+        self._handles = Handles(job, session)
+        self._actors = self._handles.actors
         # Teams with a command whose result has not been collected, and the actors' results that
         # have not arrived; oldest command first.
         self._busy: dict[int, Team] = {}
         self._pending: dict[ray.ObjectRef, int] = {}
         self._infos: dict[int, Infos] = {}
+        self._last_resets = LastResets(job.sizes.envs_per_worker)
         self._ending = Ending(self._actors, session, job.sizes)
         self._finalizer = weakref.finalize(self, self._ending.run)
         # Not by the finalizer itself: that could come after Ray's own end.
         self._finalizer.atexit = False
         atexit.register(self._finalizer)
         try:
-            self.description = self._start()
+            self.description = self._handles.start_all()
         except BaseException:
             self.close(FAILURE_TIMEOUT)
             raise
@@ -111,53 +76,15 @@ class Actors:
         self.teams = [Team(i, range(i * team_size, (i + 1) * team_size)) for i in range(count)]
         self._allocate()
 
-    def _start(self) -> Description:
-        actor_class = self._job.actor_class()
-        begun = {}
-        for worker in range(self._sizes.num_workers):
-            plan = self._job.plan(worker)
-            self._actors.append(actor_class.remote())
-            begun[self._actors[worker].begin.remote(plan)] = worker
-        descriptions = self._describe(begun)
-        for worker in range(self._sizes.num_workers):
-            first = worker * self._sizes.envs_per_worker
-            require_equal(descriptions[0], descriptions[worker], first)
-        return descriptions[0]
-
-    def _describe(self, begun: dict[ray.ObjectRef, int]) -> dict[int, Description]:
-        """What the actors' environments are, by worker, when all have been made."""
-        descriptions: dict[int, Description] = {}
-        late = time.monotonic() + PLACING_SECONDS
-        while begun:
-            for ref in self._await(begun, len(begun)):
-                worker = begun.pop(ref)
-                kind, *content = pickle.loads(self._get(worker, ref, "while it began"))
-                if kind == "error":
-                    raise to_error(*content)
-                descriptions[worker] = content[0]
-            if begun and time.monotonic() > late:
-                late = float("inf")
-                self._warn_of_waiting(sorted(begun.values()))
-        return descriptions
-
-    def _warn_of_waiting(self, workers: list[int]) -> None:
-        free = {k: v for k, v in ray.available_resources().items() if not k.startswith("node:")}
-        warnings.warn(
-            f"{len(workers)} of {self._sizes.num_workers} workers have not begun after "
-            f"{PLACING_SECONDS:g} s: their environments take long to make, or Ray has no room for "
-            f"actors with {self._job.options} (free in the cluster: {free}); still waiting",
-            RuntimeWarning,
-            stacklevel=7,
-        )
-
     def _allocate(self) -> None:
         """The driver's rows, and how those of one worker are laid out when they travel."""
         sizes, agents = self._sizes, self.description.num_agents
         whole = block_layout(self.description, sizes.num_envs)
         self.buffers = whole.map(np.zeros(whole.nbytes, np.uint8))
-        self._layout = block_layout(self.description, sizes.envs_per_worker)
+        self._block = Block(self.description, sizes.envs_per_worker)
         n = sizes.envs_per_worker * agents
         self._rows = [self.buffers.view(i * n, (i + 1) * n) for i in range(sizes.num_workers)]
+        self._restarts = np.zeros((sizes.num_workers, sizes.envs_per_worker), np.uint32)
 
     # -- commands and results ----------------------------------------------------------------
 
@@ -169,22 +96,33 @@ class Actors:
 
     def reset(self, team: Team, payloads: Sequence[bytes]) -> None:
         """Let `team` reset, with a pickled payload for each of its workers."""
-        self._begin(team)
+        self._begin(team, resets=True)
         for worker, payload in zip(team.workers, payloads, strict=True):
+            if self._job.restart:
+                self._last_resets.note(worker, payload)
             self._expect(worker, self._actors[worker].reset.remote(payload))
 
     def deliver_again(self, team: Team) -> None:
         """Let the rows of an idle `team`, as they are, be a result without infos."""
         self._begin(team)
         for worker in team.workers:
-            block = np.empty(self._layout.nbytes, np.uint8)
-            self._layout.map(block).write(self._rows[worker])
+            block = self._block_of(worker)
             self._expect(worker, self._actors[worker].restore.remote(block))
 
-    def _begin(self, team: Team) -> None:
-        self._require_session()
+    def _block_of(self, worker: int) -> NDArray[np.uint8]:
+        """What the driver knows of a worker, as the actor would send it."""
+        block = np.empty(self._block.nbytes, np.uint8)
+        self._block.rows(block).write(self._rows[worker])
+        self._block.restarts(block)[...] = self._restarts[worker]
+        return block
+
+    def _begin(self, team: Team, resets: bool = False) -> None:
+        self._handles.require_session()
         self._busy[team.index] = team
-        team.missing = len(team.workers)
+        team.missing, team.resets = len(team.workers), resets
+        self._set_deadline(team)
+
+    def _set_deadline(self, team: Team) -> None:
         if self._job.timeout is not None:
             team.deadline = time.monotonic() + self._job.timeout
 
@@ -203,18 +141,18 @@ class Actors:
                 return teams[:count]
             # No more results than may be needed, so that those who wait longest come first.
             needed = sum(sorted(team.missing for team in self._busy.values())[:count])
-            for ref in self._await(self._pending, needed):
+            for ref in self._handles.await_first(self._pending, needed):
                 self._accept(self._pending.pop(ref), ref)
             self._check_deadlines()
 
-    def _await(self, refs: Mapping[ray.ObjectRef, int], count: int) -> list[ray.ObjectRef]:
-        """The first `count` of `refs`, or fewer after a while: one may have failed."""
-        self._require_session()
-        return wait(refs, count, PATIENCE)
-
     def _accept(self, worker: int, ref: ray.ObjectRef) -> None:
-        block, data = self._get(worker, ref, "while it was busy")
-        self._rows[worker].write(self._layout.map(block))
+        try:
+            block, data = self._handles.get(worker, ref, "while it was busy")
+        except WorkerError as error:
+            self._replace({worker: str(error)}, error)
+            return
+        self._rows[worker].write(self._block.rows(block))
+        self._restarts[worker] = self._block.restarts(block)
         if data is not None:
             kind, *content = pickle.loads(data)
             if kind == "error":
@@ -242,21 +180,12 @@ class Actors:
         Raises:
             WorkerError: the actor died.
         """
-        self._require_session()
         ref = self._actors[worker].answer.remote(payload)
-        while not self._await({ref: worker}, 1):
+        while not self._handles.await_first({ref: worker}, 1):
             pass
-        return pickle.loads(self._get(worker, ref, "during a call"))
+        return pickle.loads(self._handles.get(worker, ref, "during a call"))
 
-    # -- life and death ----------------------------------------------------------------------
-
-    def _get(self, worker: int, ref: ray.ObjectRef, when: str) -> Any:
-        try:
-            return ray.get(ref)
-        except RayError as error:
-            what = "died" if isinstance(error, RayActorError) else "failed"
-            who = self._sizes.name_worker(worker)
-            raise WorkerError(f"{who} {what} {when}: {error}") from error
+    # -- failures ----------------------------------------------------------------------------
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -264,19 +193,41 @@ class Actors:
         late = {ref: worker for ref, worker in pending if self._team(worker).deadline < now}
         for ref in wait(late, len(late), 0) if late else ():
             del late[ref]  # has arrived; nobody has needed it yet
+        for ref in late:
+            del self._pending[ref]
         if late:
-            names = ", ".join(map(self._sizes.name_worker, sorted(late.values())))
-            raise WorkerError(f"{names} still busy after timeout={self._job.timeout:g} s")
+            what = f"was still busy after timeout={self._job.timeout:g} s"
+            name = self._sizes.name_worker
+            self._replace({worker: f"{name(worker)} {what}" for worker in sorted(late.values())})
+
+    def _replace(self, lost: Mapping[int, str], cause: Exception | None = None) -> None:
+        """Put new actors in the place of busy ones that were lost, each for a reason.
+
+        A step becomes a lost row (see `RestartingGroup`), a reset is done again.
+
+        Raises:
+            WorkerError: one may not be made anew once more, an environment's constructor raised,
+                or a new actor died.
+        """
+        restart = self._job.restart
+        if any(self._restarts[worker].max() >= restart for worker in lost):
+            reasons = [*lost.values(), *([used_up(restart)] if restart else [])]
+            raise WorkerError("\n".join(reasons)) from cause
+        for worker, reason in lost.items():
+            self._handles.replace(worker, self.description)
+            self._restarts[worker] += 1
+            team = self._team(worker)
+            payload = self._last_resets.payload(worker) if team.resets else None
+            self._expect(
+                worker,
+                self._actors[worker].take_over.remote(
+                    self._block_of(worker), self._last_resets.lost(worker, reason), payload
+                ),
+            )
+            self._set_deadline(team)
 
     def _team(self, worker: int) -> Team:
         return self.teams[worker // len(self.teams[0].workers)]
-
-    def _require_session(self) -> None:
-        if not self._session.is_alive:
-            raise WorkerError(
-                "the Ray session has ended, and the actors with it: close the vectorized "
-                "environment before ray.shutdown()"
-            )
 
     def close(self, timeout: float) -> list[str]:
         """End all actors; messages of environments whose `close` raised or hung."""

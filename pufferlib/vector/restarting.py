@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
@@ -44,6 +44,34 @@ class Lost(NamedTuple):
     reason: str
     seeds: list[int | None]
     options: dict[str, Any] | None
+
+
+class LastResets:
+    """What each worker was last reset with, which one in its place must be told."""
+
+    def __init__(self, envs_per_worker: int) -> None:
+        self._unknown: list[int | None] = [None] * envs_per_worker
+        self._payloads: dict[int, bytes] = {}
+        # Of the last reset that had any.
+        self._seeds: dict[int, list[int | None]] = {}
+
+    def note(self, worker: int, payload: bytes) -> None:
+        """`worker` is reset with this; see `Service.reset`."""
+        self._payloads[worker] = payload
+        seeds = cloudpickle.loads(payload)[0]
+        if None not in seeds:
+            self._seeds[worker] = seeds
+
+    def payload(self, worker: int) -> bytes:
+        """What `worker` was last reset with."""
+        return self._payloads[worker]
+
+    def lost(self, worker: int, reason: str) -> bytes:
+        """A pickled `Lost`; without seeds and options after a `set_state` and no reset."""
+        payload = self._payloads.get(worker)
+        options = None if payload is None else cloudpickle.loads(payload)[2]
+        seeds = self._seeds.get(worker, self._unknown)
+        return cloudpickle.dumps(Lost(reason, seeds, options))
 
 
 class RestartingGroup(EnvGroup):
@@ -179,14 +207,10 @@ class RestartingGroup(EnvGroup):
     def _tell(self, i: int, reason: str) -> dict[str, Any]:
         return {RESTARTED: {self.first_index + i: reason}}
 
-    def get_state(self, i: int) -> bytes:
-        """As `EnvGroup.get_state`; also whether a new episode is due."""
-        return pickle.dumps((i in self._lost, super().get_state(i)))
+    def _is_lost(self, i: int) -> bool:
+        return i in self._lost
 
-    def set_state(self, i: int, state: bytes) -> None:
-        """As `EnvGroup.set_state`."""
-        lost, state = pickle.loads(state)
-        super().set_state(i, state)
+    def _set_lost(self, i: int, lost: bool) -> None:
         if lost:
             self._mark_lost(i)
         else:

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-import cloudpickle
-
 from pufferlib.exceptions import WorkerError
 from pufferlib.vector.group import Description, require_equal
 from pufferlib.vector.processes import Job, Processes
-from pufferlib.vector.restarting import Lost, used_up
+from pufferlib.vector.restarting import LastResets, used_up
 from pufferlib.vector.shared import Command, SharedBlock, Signals, Status
 
 
@@ -33,17 +31,12 @@ class Revival:
     ) -> None:
         self._job, self._processes, self._block = job, processes, block
         self._signals, self._description, self._memory = signals, description, memory
-        # Of the last reset, by worker: its payload, and the seeds of the last that had any.
-        self._payloads: dict[int, bytes] = {}
-        self._seeds: dict[int, list[int | None]] = {}
+        self._last_resets = LastResets(job.sizes.envs_per_worker)
 
     def note_reset(self, worker: int, payload: bytes) -> None:
         """Remember what `worker` is reset with."""
         if self._job.restart:
-            self._payloads[worker] = payload
-            seeds = cloudpickle.loads(payload)[0]
-            if None not in seeds or worker not in self._seeds:
-                self._seeds[worker] = seeds
+            self._last_resets.note(worker, payload)
 
     def is_possible(self, worker: int) -> bool:
         """Whether each of the worker's environments may be made anew once more."""
@@ -81,8 +74,7 @@ class Revival:
         _set(self._signals[worker].go, 0)
         first = worker * self._job.sizes.envs_per_worker
         require_equal(self._description, self._processes.replace(worker), first)
-        _, _, options = cloudpickle.loads(self._payloads[worker])
-        lost = cloudpickle.dumps(Lost(reason, self._seeds[worker], options))
+        lost = self._last_resets.lost(worker, reason)
         self._processes.give_memory(worker, self._memory, lost)
 
     def _repeat(self, worker: int, command: int) -> None:
@@ -92,7 +84,7 @@ class Revival:
         self._block.commands[worker] = Command.RESET if is_reset else Command.TELL
         self._signals[worker].go.release()
         if is_reset:
-            self._processes.send(worker, self._payloads[worker])
+            self._processes.send(worker, self._last_resets.payload(worker))
 
 
 def _set(semaphore: Semaphore, tokens: int) -> None:

@@ -116,6 +116,9 @@ class Workers:
         self._busy[team.index] = team
         self._finished[team.index] = False
         team.statuses[:] = team.all_busy
+        self._set_deadline(team)
+
+    def _set_deadline(self, team: Team) -> None:
         if self._timeout is not None:
             team.deadline = time.monotonic() + self._timeout
 
@@ -260,6 +263,7 @@ class Workers:
         for worker in dead:
             self._early.pop(worker, None)
         self._revival.revive(dead, self._at_work, team.command)
+        self._set_deadline(team)
 
     def close(self, timeout: float) -> list[str]:
         """End all workers; messages of environments whose `close` raised or hung."""

@@ -34,9 +34,6 @@ def pids(vecenv):
 class Placed(toys.Draw):
     """Tells where it is."""
 
-    def pid(self):
-        return os.getpid()
-
     def node(self):
         import ray
 
@@ -88,9 +85,9 @@ def test_auto_means_the_cores_of_the_cluster():
 
 
 def test_actors_without_a_place_are_told_of(monkeypatch):
-    from pufferlib.vector import ray_actors
+    from pufferlib.vector import ray_handles
 
-    monkeypatch.setattr(ray_actors, "PLACING_SECONDS", 0.5)
+    monkeypatch.setattr(ray_handles, "PLACING_SECONDS", 0.5)
     message = r"2 of 2 workers have not begun after 0.5 s.*'nowhere': 1.*still waiting"
     with (
         pytest.raises(TimeoutError),
@@ -164,7 +161,7 @@ def test_a_pool_notices_a_dead_actor_that_nobody_waits_for():
 
 @pytest.mark.parametrize("call", ["get_attr", "step"])
 def test_an_actor_killed_between_commands(call):
-    vecenv = actors(creator=make_placed)
+    vecenv = actors()
     vecenv.reset()
     os.kill(pids(vecenv)[0], signal.SIGKILL)
     time.sleep(0.1)
@@ -179,6 +176,31 @@ def test_an_actor_killed_between_commands(call):
 def test_a_step_that_takes_longer_than_the_timeout_is_an_error():
     with pytest.raises(WorkerError, match=r"worker 0 .* still busy after timeout=0.5 s"):
         drive(actors(creator=toys.faulty(how="hang"), timeout=0.5))
+
+
+def test_an_actor_that_hangs_is_replaced():
+    creators = toys.faulty(how="hang", at=4)
+    with (
+        actors(creator=creators, timeout=2, restart=1) as vecenv,
+        pytest.warns(RuntimeWarning, match="environment . was made anew: worker 0 .*timeout=2 s"),
+    ):
+        drive(vecenv, 5)
+
+
+@pytest.mark.filterwarnings("ignore:environment . was made anew:RuntimeWarning")
+def test_an_actor_in_the_place_of_another_obeys_closes_and_ends(tmp_path):
+    creators = toys.faulty(faulty=None, folder=tmp_path)
+    vecenv = actors(creator=creators, restart=1)
+    vecenv.reset()
+    first, other = pids(vecenv)
+    os.kill(first, signal.SIGKILL)
+    vecenv.step(ZEROS)
+    second, same = pids(vecenv)
+    assert same == other
+    assert second != first
+    vecenv.close()
+    assert closings(tmp_path) == ALL_ONCE
+    assert wait_until(lambda: not is_running(second), 2)
 
 
 def test_a_result_that_waits_for_the_driver_is_not_late():
@@ -214,7 +236,7 @@ def test_infos_that_cannot_be_pickled_are_named():
 def test_no_actor_is_left_and_the_session_stays():
     import ray
 
-    vecenv = actors(creator=make_placed)
+    vecenv = actors()
     left = pids(vecenv)
     vecenv.close()
     vecenv.close()

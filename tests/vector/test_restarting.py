@@ -4,17 +4,19 @@ import functools
 import multiprocessing
 import os
 import signal
+import time
+import types
 import warnings
 
 import numpy as np
 import pytest
 import vector_toys as toys
 from contract_tools import on_all
-from fault_tools import ZEROS, drive, fails_soon, parallel, workers
+from fault_tools import ZEROS, drive, fails_soon, parallel, wait_until
 from gymnasium.vector import AutoresetMode
 
 from pufferlib import vector
-from pufferlib.exceptions import APIUsageError, WorkerError
+from pufferlib.exceptions import APIUsageError, SnapshotError, WorkerError
 from pufferlib.trainer.advantage import valid_transitions
 from pufferlib.vector.seeds import restart_seed, spread_seed
 
@@ -207,6 +209,11 @@ def test_a_state_taken_at_a_lost_row_goes_on_with_the_new_episode():
             vecenv.step(actions)
         state = vecenv.get_state()
         expected = vecenv.step(actions)[0].copy()
+    with (
+        vector.make(flaky(), num_envs=4) as vecenv,
+        pytest.raises(SnapshotError, match="environment 1: .* made anew; go on .* restart=1"),
+    ):
+        vecenv.set_state(state)
     with vector.make(flaky(), num_envs=4, restart=1) as vecenv:
         vecenv.set_state(state)
         assert vecenv.recv()[6].tolist() == [True, False, True, True]
@@ -217,6 +224,18 @@ def test_a_state_taken_at_a_lost_row_goes_on_with_the_new_episode():
     assert observations[1].tolist()[1:] == [0, -1]
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0)])
+def test_a_state_may_be_put_back_with_another_number_of_restarts(before, after):
+    with vector.make(toys.make_draw, num_envs=4, restart=before) as vecenv:
+        vecenv.reset()
+        state = vecenv.get_state()
+        expected = vecenv.step(ZEROS)[0].copy()
+    with vector.make(toys.make_draw, num_envs=4, restart=after) as vecenv:
+        vecenv.set_state(state)
+        vecenv.recv()
+        assert np.array_equal(vecenv.step(ZEROS)[0], expected)
+
+
 def test_restart_seeds_are_children_of_the_environments_own():
     assert restart_seed(None, 3) is None
     assert [restart_seed(7, n) for n in (1, 2, 3)] == spread_seed(7, 3)
@@ -224,15 +243,24 @@ def test_restart_seeds_are_children_of_the_environments_own():
 
 # -- workers that die ----------------------------------------------------------------------------
 
+on_workers = pytest.mark.parametrize(
+    "build",
+    [
+        "sync",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("sync4", "pool", "gather", "ray", "ray_gather")
+        ),
+    ],
+    indirect=True,
+)
+
 
 @leaves_nothing
 @pytest.mark.filterwarnings(ANEW)
-@pytest.mark.parametrize(
-    "backend",
-    ["sync", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sync4", "pool", "gather"))],
-)
-def test_a_dead_worker_is_replaced_and_its_environments_are_lost(backend):
-    with toys.make(flaky(how="kill"), backend, restart=1) as vecenv:
+@on_workers
+def test_a_dead_worker_is_replaced_and_its_environments_are_lost(build):
+    with build(flaky(how="kill"), restart=1) as vecenv:
         rows, told = step_rows(vecenv, [10, 11, 12, 13], 6)
     assert without_first(rows) == [
         (0, 0, 0, 0, 1),
@@ -244,27 +272,25 @@ def test_a_dead_worker_is_replaced_and_its_environments_are_lost(backend):
     ]
     assert rows[4][0] == np.float32(toys.first_draw(restart_seed(11, 1)))
     restarted = {i: text for info in told for i, text in info["restarted"].items()}
-    assert set(restarted) == ({0, 1} if backend == "sync" else {1})
+    assert set(restarted) == ({0, 1} if build.backend in ("sync", "ray") else {1})
     assert all("died while it was busy" in text for text in restarted.values())
-    assert all("SIGKILL" in text for text in restarted.values())
+    if build.backend not in toys.RAY:  # which knows no signals
+        assert all("SIGKILL" in text for text in restarted.values())
 
 
 @leaves_nothing
 @pytest.mark.filterwarnings(ANEW)
-@pytest.mark.parametrize(
-    "backend",
-    ["sync", *(pytest.param(n, marks=pytest.mark.slow) for n in ("sync4", "pool", "gather"))],
-)
-def test_a_worker_that_dies_in_a_reset_is_replaced(backend):
+@on_workers
+def test_a_worker_that_dies_in_a_reset_is_replaced(build):
     with (
-        toys.make(flaky(how="kill", where="reset"), backend, restart=1) as vecenv,
+        build(flaky(how="kill", where="reset"), restart=1) as vecenv,
         pytest.raises(WorkerError, match="it had been made anew restart=1 times before"),
     ):
         step_rows(vecenv, [10, 11, 12, 13], 2)
-    with toys.make(toys.make_draw, backend, restart=1) as vecenv:
+    with build(toys.make_draw, restart=1) as vecenv:
         vecenv.async_reset(seed=3)
         vecenv.recv()
-        os.kill(workers()[1], signal.SIGKILL)
+        os.kill(vecenv.call("pid")[1], signal.SIGKILL)
         vecenv.async_reset(seed=[20, 21, 22, 23])
         seen = {}
         while len(seen) < 4:
@@ -274,6 +300,64 @@ def test_a_worker_that_dies_in_a_reset_is_replaced(backend):
                 seen.setdefault(agent, row[0])
             vecenv.send(np.zeros(vecenv.agents_per_batch, np.int64))
     assert seen == {i: np.float32(toys.first_draw(20 + i)) for i in range(4)}
+
+
+on_one_crew = pytest.mark.parametrize(
+    "build", ["sync", pytest.param("ray", marks=pytest.mark.slow)], indirect=True
+)
+
+
+@leaves_nothing
+@pytest.mark.filterwarnings(ANEW)
+@on_one_crew
+def test_a_worker_that_dies_after_a_state_was_put_back_is_replaced(build):
+    """Without a reset, so that nobody knows seeds or options."""
+    with build(toys.make_draw) as vecenv:
+        vecenv.reset()
+        state = vecenv.get_state()
+    with build(toys.make_draw, restart=1) as vecenv:
+        vecenv.set_state(state)
+        vecenv.recv()
+        os.kill(vecenv.call("pid")[0], signal.SIGKILL)
+        _, _, _, truncations, _ = vecenv.step(ZEROS)
+        assert truncations.tolist() == [True, True, False, False]
+        assert vecenv.step(ZEROS)[0][:, 1].tolist() == [0, 0, 2, 2]
+
+
+class HangsOnce(toys.Draw):
+    """Never ends its first reset, which leaves a `mark`; later ones outlast looks of the driver."""
+
+    def __init__(self, mark):
+        super().__init__()
+        self.mark = mark
+
+    def reset(self, seed=None, options=None):
+        again = self.mark.exists()
+        self.mark.touch()
+        time.sleep(0.1 if again else 600)
+        return super().reset(seed=seed, options=options)
+
+
+@leaves_nothing
+@pytest.mark.filterwarnings(ANEW)
+@on_one_crew
+def test_one_in_the_place_of_another_gets_the_whole_timeout(build, monkeypatch, tmp_path):
+    now = [0.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep)
+    driver, waiting = (
+        ("ray_actors", "ray_handles") if build.backend == "ray" else ("workers", "shared")
+    )
+    mark = tmp_path / "mark"
+    hangs = functools.partial(toys.make_emulated, HangsOnce, mark)
+    vecenv = build([toys.make_draw, hangs, toys.make_draw, toys.make_draw], timeout=60, restart=1)
+    monkeypatch.setattr(f"pufferlib.vector.{driver}.time", clock)
+    monkeypatch.setattr(f"pufferlib.vector.{waiting}.PATIENCE", 0.02)
+    vecenv.async_reset()
+    assert wait_until(mark.exists, 20)
+    now[0] = 61.0
+    *_, mask = vecenv.recv()
+    assert mask.all()
+    vecenv.close()
 
 
 @leaves_nothing

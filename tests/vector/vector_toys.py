@@ -83,6 +83,9 @@ class Draw(gymnasium.Env):
     def double(self, value, plus=0):
         return 2 * value + plus
 
+    def pid(self):
+        return os.getpid()
+
 
 def first_draw(seed):
     """What `Draw` observes first after a reset with `seed`."""
