@@ -59,6 +59,7 @@ _SUBMODULES = frozenset(
         "lock",
         "models",
         "native",
+        "pictures",
         "postprocess",
         "pytorch",
         "snapshot",

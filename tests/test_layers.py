@@ -22,6 +22,7 @@ LAYERS = {
     "exceptions": 0,
     "lock": 0,
     "native": 0,
+    "pictures": 0,
     "spaces": 0,
     "buffers": 1,
     "flatten": 1,

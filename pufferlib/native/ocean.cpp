@@ -99,6 +99,18 @@ void set_state(Bound &self, const nb::bytes &state) {
     self.worlds.set_states(state.data());
 }
 
+nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>> picture(const Bound &self, std::size_t world) {
+    require(self.worlds.started(), "picture() before reset()");
+    require(world < self.worlds.num_worlds(), "world: there are not so many");
+    const std::size_t rows = self.worlds.picture_rows(), columns = self.worlds.picture_columns();
+    auto *pixels = new std::uint8_t[rows * columns * 3];
+    const nb::capsule owner(pixels, [](void *memory) noexcept {
+        delete[] static_cast<std::uint8_t *>(memory);
+    });
+    self.worlds.draw(world, pixels);
+    return {pixels, {rows, columns, 3}, owner};
+}
+
 }  // namespace
 
 void bind_ocean(nb::module_ &module) {
@@ -111,6 +123,7 @@ void bind_ocean(nb::module_ &module) {
         .def("step", &step, "actions"_a.noconvert())
         .def("get_state", &get_state)
         .def("set_state", &set_state, "state"_a)
+        .def("picture", &picture, "world"_a)
         .def_prop_ro("num_agents", [](const Bound &self) { return self.worlds.num_agents(); })
         .def_prop_ro("started", [](const Bound &self) { return self.worlds.started(); });
 }

@@ -32,8 +32,11 @@ class Worlds {
           ends_(crew_.size()) {}
 
     const Game &game() const { return game_; }
+    std::size_t num_worlds() const { return num_worlds_; }
     std::size_t num_agents() const { return num_worlds_ * agents_; }
     std::size_t observation_size() const { return game_.observation_size(options_.data()); }
+    std::size_t picture_rows() const { return game_.picture_rows(options_.data()); }
+    std::size_t picture_columns() const { return game_.picture_columns(options_.data()); }
     std::size_t state_bytes() const { return states_.size() * sizeof(std::uint64_t); }
     const void *states() const { return states_.data(); }
     bool started() const { return started_; }
@@ -46,7 +49,7 @@ class Worlds {
     // World i plays on the stream whose seed is output i of the stream `seed`.
     void seed(std::uint64_t seed) {
         for (std::size_t i = 0; i < num_worlds_; ++i)
-            states_[i * state_size_ / sizeof(std::uint64_t)] = random_next(&seed);
+            states_[offset(i)] = random_next(&seed);
     }
 
     void reset() {
@@ -61,6 +64,11 @@ class Worlds {
         std::memcpy(states_.data(), states, state_bytes());
         started_ = true;
         observe();
+    }
+
+    // Write the picture of a world: rows × columns × 3 bytes.
+    void draw(std::size_t world, std::uint8_t *rgb) const {
+        game_.draw(options_.data(), states_.data() + offset(world), rgb);
     }
 
     // The index of the first action that is none, or num_agents.
@@ -89,6 +97,11 @@ class Worlds {
     }
 
    private:
+    // Of a world's state, in words.
+    std::size_t offset(std::size_t world) const {
+        return world * state_size_ / sizeof(std::uint64_t);
+    }
+
     std::size_t first_world(std::size_t part) const { return num_worlds_ * part / crew_.size(); }
 
     Record *records_of(std::size_t part) const {
@@ -99,8 +112,7 @@ class Worlds {
         const std::size_t first = first_world(part), count = first_world(part + 1) - first;
         const Rows rows = rows_from(first * agents_);
         clear_flags(rows, count * agents_);
-        void *states = states_.data() + first * state_size_ / sizeof(std::uint64_t);
-        ends_[part] = game_.step(options_.data(), states, count, rows);
+        ends_[part] = game_.step(options_.data(), states_.data() + offset(first), count, rows);
     }
 
     Rows rows_from(std::size_t row) const {

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 
 from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
+from pufferlib.pictures import half_blocks
 
 Color = tuple[int, int, int]
 
@@ -184,18 +185,7 @@ def text_image(text: str) -> np.ndarray:
 def picture_text(picture: np.ndarray, columns: int = 96) -> str:
     """A picture `(height, width, 3) uint8` as ANSI text, thinned out to at most `columns`."""
     step = math.ceil(picture.shape[1] / columns)
-    pixels = picture[::step, ::step]
-    pixels = _fit(pixels, _even(pixels.shape[0]), pixels.shape[1])
-    lines = [
-        "".join(_half_block(*above, *below) for above, below in zip(upper, lower, strict=True))
-        for upper, lower in zip(pixels[::2].tolist(), pixels[1::2].tolist(), strict=True)
-    ]
-    return "".join(f"{line}\x1b[0m\n" for line in lines)
-
-
-def _half_block(r: int, g: int, b: int, r2: int, g2: int, b2: int) -> str:
-    """One character whose upper half has the first colour and whose lower half the second."""
-    return f"\x1b[38;2;{r};{g};{b};48;2;{r2};{g2};{b2}m▀"
+    return half_blocks(picture[::step, ::step])
 
 
 def _font() -> tuple[Any, int, int]:

@@ -16,9 +16,12 @@ from pufferlib.environments.ocean.native import NativeSquared
 from pufferlib.environments.ocean.sanity import Squared
 from pufferlib.environments.ocean.splitmix import SplitMix64
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError, SnapshotError, SpaceError
+from pufferlib.pictures import half_blocks
 from pufferlib.testing import check_env
 from pufferlib.trainer.evaluate import evaluate_policy
 from pufferlib.trainer.setup import load_config, make_vecenv
+
+LEFT = 0
 
 pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
 
@@ -293,8 +296,10 @@ def test_it_is_vectorized_and_evaluated_like_any_environment(threads):
     assert 0 < results[0].mean < 0.5
 
 
-def test_rendering_shows_the_first_square():
-    env, twin = NativeSquared(2, distance_to_target=2), Squared(distance_to_target=2)
+def test_the_picture_of_the_first_square():
+    """Cyan targets and a red agent on dark grey, as the Python twin has them."""
+    env = NativeSquared(2, distance_to_target=2, num_targets=5)
     env.reset(seed=3)
-    twin.reset(seed=SplitMix64(3).next())
-    assert env.render() == twin.render()
+    env.step(np.array([LEFT, LEFT]))
+    colors = np.array([(48, 48, 48), (0, 175, 175), (215, 0, 0)])
+    assert env.render() == half_blocks(colors[env.observations[0]].astype(np.uint8))

@@ -115,8 +115,8 @@ class NativeSquaredConfig:
     """Targets on the edge; with several of them memory helps."""
     threads: int = 1
     """How many threads share each step."""
-    render_mode: Literal["ansi"] | None = "ansi"
-    """'ansi': `render()` returns the first square as coloured text."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first square: coloured text, or an array of pixels."""
 
 
 CONFIGS: Mapping[str, type] = {

@@ -43,12 +43,23 @@ typedef struct {
     void (*reset)(const int32_t *options, void *states, size_t num_worlds);
     // Write all observations from the states.
     void (*observe)(const int32_t *options, const void *states, size_t num_worlds, Rows rows);
-    // Play a step and write what changed in the rows, which hold what was written last. A world
-    // whose episode ends adds a record for each of its agents and begins the next episode; the
-    // last observation of a truncated one goes to final_observations. Returns where the next
-    // record would go.
+    // Play a step and write what changed in the rows, which hold what was written last. An agent
+    // whose episode ends adds a record, in the order of the rows, and begins the next one; the last
+    // observation of a truncated episode goes to final_observations. Returns where the next record
+    // would go.
     Record *(*step)(const int32_t *options, void *states, size_t num_worlds, Rows rows);
+    // The picture of one world, from its state alone: rows × columns pixels of red, green and blue.
+    size_t (*picture_rows)(const int32_t *options);
+    size_t (*picture_columns)(const int32_t *options);
+    void (*draw)(const int32_t *options, const void *state, uint8_t *rgb);
 } Game;
+
+// Colour the pixel at `index` of a picture with 0xRRGGBB.
+static inline void set_pixel(uint8_t *rgb, size_t index, uint32_t color) {
+    rgb[3 * index] = (uint8_t)(color >> 16);
+    rgb[3 * index + 1] = (uint8_t)(color >> 8);
+    rgb[3 * index + 2] = (uint8_t)color;
+}
 
 extern const Game *const GAMES[];
 extern const size_t NUM_GAMES;

@@ -95,7 +95,7 @@ static void reset(const int32_t *options, void *states, size_t num_worlds) {
         begin(world_at(states, i, size), options[DISTANCE], options[TARGETS]);
 }
 
-static void draw(const World *world, int8_t *cells, size_t side, int targets, int8_t target) {
+static void put_targets(const World *world, int8_t *cells, size_t side, int targets, int8_t target) {
     for (int i = 0; i < targets; ++i)
         cells[world->targets[i].row * side + world->targets[i].column] = target;
 }
@@ -106,7 +106,7 @@ static void observe(const int32_t *options, const void *states, size_t num_world
     for (size_t i = 0; i < num_worlds * side * side; ++i) cells[i] = EMPTY;
     for (size_t i = 0; i < num_worlds; ++i, cells += side * side) {
         const World *world = world_at(states, i, size);
-        draw(world, cells, side, options[TARGETS], TARGET);
+        put_targets(world, cells, side, options[TARGETS], TARGET);
         cells[world->agent.row * side + world->agent.column] = AGENT;
     }
 }
@@ -162,9 +162,9 @@ static inline Record *step_worlds(int distance, int targets, size_t size, void *
         rows.rewards[i] = (float)move(world, rows.actions[i], distance, targets) / (float)distance;
         if (++world->tick == limit) {
             rows.terminals[i] = true;
-            draw(world, cells, side, targets, EMPTY);
+            put_targets(world, cells, side, targets, EMPTY);
             *rows.records++ = finish(world, distance, targets);
-            draw(world, cells, side, targets, TARGET);
+            put_targets(world, cells, side, targets, TARGET);
         }
         cells[world->agent.row * side + world->agent.column] = AGENT;
     }
@@ -179,6 +179,15 @@ static Record *step(const int32_t *options, void *states, size_t num_worlds, Row
     return step_worlds(options[DISTANCE], options[TARGETS], size, states, num_worlds, rows);
 }
 
+static void draw(const int32_t *options, const void *state, uint8_t *rgb) {
+    const World *world = state;
+    const size_t side = side_of(options);
+    for (size_t i = 0; i < side * side; ++i) set_pixel(rgb, i, 0x303030);
+    for (int i = 0; i < options[TARGETS]; ++i)
+        set_pixel(rgb, world->targets[i].row * side + world->targets[i].column, 0x00AFAF);
+    set_pixel(rgb, world->agent.row * side + world->agent.column, 0xD70000);
+}
+
 const Game SQUARED = {
     .name = "squared",
     .num_options = 2,
@@ -189,4 +198,7 @@ const Game SQUARED = {
     .reset = reset,
     .observe = observe,
     .step = step,
+    .picture_rows = side_of,
+    .picture_columns = side_of,
+    .draw = draw,
 };

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from pufferlib.environments.ocean.native.worlds import NativeEnv
-from pufferlib.environments.ocean.sanity import Squared, show_grid
+from pufferlib.environments.ocean.sanity import Squared
 from pufferlib.exceptions import ConfigError
 
 MAX_DISTANCE = 127
@@ -29,7 +27,7 @@ class NativeSquared(NativeEnv):
     """
 
     game = "squared"
-    metadata: ClassVar[dict[str, Any]] = Squared.metadata
+    metadata = NativeEnv.metadata | {"render_fps": 5}
 
     def __init__(
         self,
@@ -44,12 +42,7 @@ class NativeSquared(NativeEnv):
                 f"distance_to_target: expected at most {MAX_DISTANCE} in native Squared, got "
                 f"{distance_to_target}"
             )
-        twin = Squared(distance_to_target, num_targets, render_mode)
+        twin = Squared(distance_to_target, num_targets)
         self.single_observation_space = twin.observation_space
         self.single_action_space = twin.action_space
-        self.render_mode = render_mode
-        super().__init__((distance_to_target, num_targets), num_agents, threads)
-
-    def render(self) -> str:
-        """The first square as coloured terminal cells."""
-        return show_grid(self.observations[0])
+        super().__init__((distance_to_target, num_targets), num_agents, threads, render_mode)

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from pufferlib import native
 from pufferlib.buffers import Buffers
 from pufferlib.environment import Infos, PufferEnv
-from pufferlib.exceptions import ConfigError, SnapshotError, SpaceError
+from pufferlib.exceptions import APIUsageError, ConfigError, SnapshotError, SpaceError
+from pufferlib.pictures import Picture, enlarge, half_blocks
 
 # The C struct `Record`: an episode that ended.
 FIELDS = {"score": np.float32, "episode_return": np.float32, "episode_length": np.int32}
 RECORD = np.dtype(list(FIELDS.items()))
+
+MIN_HEIGHT = 256
+"""Rows of a picture that `render` returns as an array."""
 
 
 class NativeEnv(PufferEnv):
@@ -34,20 +38,35 @@ class NativeEnv(PufferEnv):
     Args:
         options: the game's, in the order of its C source.
         threads: how many share each step, the caller's own included.
+        render_mode: what `render()` returns, one of `metadata["render_modes"]`, or None.
 
     Raises:
         EnvironmentSetupError: the native core is missing, or older than the game.
-        ConfigError: `num_worlds` or `threads` is below 1.
+        ConfigError: `num_worlds` or `threads` is below 1, or there is no such render mode.
     """
 
     autoreset_mode = AutoresetMode.SAME_STEP
     game: ClassVar[str]
     """The name of the game in the native core."""
 
-    def __init__(self, options: Sequence[int], num_worlds: int, threads: int = 1) -> None:
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 10}
+
+    def __init__(
+        self,
+        options: Sequence[int],
+        num_worlds: int,
+        threads: int = 1,
+        render_mode: str | None = "ansi",
+    ) -> None:
         for name, value in (("num_worlds", num_worlds), ("threads", threads)):
             if value < 1:
                 raise ConfigError(f"{name}: expected at least 1, got {value}")
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and render_mode not in modes:
+            raise ConfigError(
+                f"render_mode: expected None or one of {', '.join(modes)}, got {render_mode!r}"
+            )
+        self.render_mode = render_mode
         self._arguments = (self.game, list(options), num_worlds, threads)
         self._worlds = _make_worlds(self._arguments)
         self.num_agents = self._worlds.num_agents
@@ -82,6 +101,26 @@ class NativeEnv(PufferEnv):
         # Bytes are copied many times faster than structures.
         records = self._records[: episodes * RECORD.itemsize].copy().view(RECORD)
         return [{name: records[name] for name in FIELDS}]
+
+    def render(self) -> str | Picture | None:
+        """The first world, one pixel a cell or as its game draws it.
+
+        Returns:
+            Coloured text, two pixels a character, where `render_mode` is `ansi`; an array
+            `(height, width, 3)` of uint8, enlarged to at least `MIN_HEIGHT` rows, where it is
+            `rgb_array`; None where it is None.
+
+        Raises:
+            APIUsageError: nothing was reset yet.
+        """
+        if self.render_mode is None:
+            return None
+        if not self._worlds.started:
+            raise APIUsageError("render(): expected a reset() before it, got none; call reset()")
+        picture = self._worlds.picture(0)
+        if self.render_mode == "ansi":
+            return half_blocks(picture)
+        return enlarge(picture, MIN_HEIGHT)
 
     def get_state(self) -> dict[str, Any]:
         """Everything that changes between steps but the rows; see `pufferlib.snapshot`."""
