@@ -29,6 +29,7 @@ COMMANDS = {
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
     "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),
+    "verify": ("pufferlib.commands.verify:verify", "train the sanity environments and judge"),
 }
 
 
