@@ -37,11 +37,13 @@ def test_the_loop_runs_on_every_backend(tmp_path, recurrent, options):
         "grad_norm",
     }
     assert trainer.stats["episode_return"] == trainer.stats["episode_length"] == 3.0
-    # three of four transitions of an agent count: the fourth is the reset
-    assert trainer.global_step == pytest.approx(3 * 32 * 3 / 4, abs=12)
+    # Three of four transitions of an agent count: the fourth is the reset. Which agents of a pool
+    # fill a batch depends on timing.
+    slack = 12 if "batch_size" in options else 0
+    assert trainer.global_step == pytest.approx(3 * 32 * 3 / 4, abs=slack)
     assert not torch.equal(weights(trainer), before)
     assert trainer.losses is losses
-    assert sum(trainer.timings.values()) == pytest.approx(trainer.elapsed, rel=0.2)
+    assert all(trainer.timings[phase] > 0 for phase in ("env", "copy", "forward", "learn"))
     clean_pufferl.close(trainer)
     clean_pufferl.close(trainer)
 

@@ -17,7 +17,7 @@ import torch
 
 import pufferlib
 from pufferlib import clean_pufferl
-from pufferlib.cli import main
+from pufferlib.cli import COMMANDS, main
 from pufferlib.commands import environments as environments_command
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import ROWS, ocean
@@ -124,7 +124,8 @@ def test_version_help_and_mistakes(capsys):
     assert main(["--version"]) == 0
     assert pufferlib.__version__ in capsys.readouterr().out
     assert main(["--help"]) == 0
-    assert all(name in capsys.readouterr().out for name in ("train", "eval", "envs", "install")[:1])
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n  {name} " not in text] == []
     assert main([]) == 2
     assert main(["trian"]) == 2
     assert "did you mean puffer train?" in capsys.readouterr().err

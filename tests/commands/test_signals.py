@@ -13,18 +13,18 @@ from pufferlib.commands.signals import GracefulExit, Interrupted
 SCRIPT = """
 import signal, sys, time
 from pufferlib.commands.signals import GracefulExit, Interrupted
-with GracefulExit(grace=0.2, limit=0.5):
+with GracefulExit(grace=0.2, limit=1.0):
     try:
         signal.raise_signal(signal.SIGTERM)
         if sys.argv[1] == "second":
             signal.raise_signal(signal.SIGINT)
-        time.sleep(5)
+        time.sleep(60)
     except Interrupted as interruption:
         print("cleanup", flush=True)
         if sys.argv[1] == "stuck":
-            time.sleep(5)
+            time.sleep(60)
 if sys.argv[1] == "stuck at exit":
-    time.sleep(5)
+    time.sleep(60)
 class SlowToGo:
     sleep = time.sleep
     def __del__(self):
@@ -67,28 +67,30 @@ def test_signal_waits_for_the_next_check_elsewhere():
 
 
 def test_work_that_is_not_dropped_ends_after_the_grace_period():
-    started = time.monotonic()
     with GracefulExit(grace=0.1):
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):
-            time.sleep(5)
-    assert time.monotonic() - started < 2
+            time.sleep(60)
 
 
 def test_cleanup_after_a_signal_is_broken_off():
-    started = time.monotonic()
+    done = False
     with GracefulExit() as stop:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(Interrupted):
             stop.check()
         with stop.cleanup(patience=0.1):
             time.sleep(5)
-    assert time.monotonic() - started < 2
+            done = True
+    assert not done
 
 
 def test_cleanup_without_a_signal_has_all_the_time():
+    done = False
     with GracefulExit() as stop, stop.cleanup(patience=0.01):
         time.sleep(0.1)
+        done = True
+    assert done
 
 
 def test_handlers_are_put_back_without_a_signal():
@@ -103,12 +105,10 @@ def test_handlers_are_put_back_without_a_signal():
     ("case", "output"), [("second", ""), ("stuck", "cleanup\n"), ("stuck at exit", "cleanup\n")]
 )
 def test_second_signal_and_stuck_cleanup_end_the_process(case, output):
-    started = time.monotonic()
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, case], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", SCRIPT, case], capture_output=True, text=True, timeout=50
     )
     assert (result.returncode, result.stdout) == (143, output)
-    assert time.monotonic() - started < 4.5
 
 
 def test_a_slow_interpreter_does_not_change_the_exit_code():
