@@ -120,8 +120,8 @@ def _fast(total_timesteps: int, **changes: Any) -> Mapping[str, Any]:
     }
 
 
-# Bounds: docs/pages/verify.md has the scores of the seeds that they come from. Quick trials learn in
-# larger steps. A critic is worse where rewards are noise (Bandit: a standard error of 0.045).
+# Bounds: docs/pages/verify.md has the scores of the seeds that they come from. Quick trials learn
+# in larger steps. Bandit's critic is compared with noise, of a standard error of 0.045.
 TRIALS: tuple[Trial, ...] = (
     Trial(
         env="squared",
