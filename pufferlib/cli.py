@@ -27,6 +27,10 @@ COMMANDS = {
     "runs": ("pufferlib.commands.runs:runs", "list and compare what has been trained"),
     "plot": ("pufferlib.commands.plot:plot", "draw learning curves: puffer plot RUN…"),
     "envs": ("pufferlib.commands.environments:envs", "list the environments"),
+    "new-env": (
+        "pufferlib.commands.new_env:new_env",
+        "write one of your own: puffer new-env NAME [--native]",
+    ),
     "install": ("pufferlib.commands.environments:install", "install what an environment needs"),
     "doctor": ("pufferlib.commands.doctor:doctor", "check the stack of this machine"),
     "verify": ("pufferlib.commands.verify:verify", "train the sanity environments and judge"),

@@ -49,10 +49,19 @@ print(json.dumps({
     "notices": [str(notice.message) for notice in notices],
     "typed": files.joinpath("py.typed").is_file(),
     "configs": sorted(p.name for p in files.joinpath("config").iterdir()),
+    "templates": sorted(
+        f"{kind}/{path.name}"
+        for kind in ("common", "native", "python")
+        for path in files.joinpath("templates", kind).iterdir()
+    ),
 }))
 """
 
 CONFIGS = sorted(path.name for path in (PACKAGE / "config").glob("*.toml"))
+TEMPLATES = sorted(
+    path.relative_to(PACKAGE / "templates").as_posix()
+    for path in (PACKAGE / "templates").rglob("*.in")
+)
 
 
 def run(command, env=None, **options):
@@ -149,7 +158,9 @@ def test_wheel_of_the_sdist_works_outside_the_tree(sources, tmp_path):
     found = environment.probe(tmp_path)
     assert Path(found.pop("file")).is_relative_to(environment.site)
     assert found.pop("configs") == CONFIGS
+    assert found.pop("templates") == TEMPLATES
     assert CONFIGS
+    assert "native/NAME.c.in" in TEMPLATES
     version = (PACKAGE / "__init__.py").read_text().split('__version__ = "')[1].split('"')[0]
     assert found == {
         "version": version,
