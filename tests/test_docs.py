@@ -1,6 +1,8 @@
 """The documentation's code runs; its links, names and options lead somewhere."""
 
+import contextlib
 import dataclasses
+import io
 import math
 import pkgutil
 import re
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 from pufferlib import native
+from pufferlib.cli import COMMANDS, main
 from pufferlib.exceptions import APIUsageError
 from pufferlib.trainer.config import TrainConfig, VecConfig
 
@@ -126,3 +129,38 @@ def test_options_exist(text):
     options = {option.replace("-", "_") for option in written}
     negations = {option.replace(".no_", ".") for option in options}
     assert options <= known or negations <= known, sorted(options - known)
+
+
+@pytest.fixture(scope="module")
+def help_of():
+    """From a command of `puffer` to what its --help says."""
+    told = {}
+
+    def ask(command):
+        if command not in told:
+            wants_name = command in ("train", "eval", "export", "autotune", "profile")
+            words = [command, *(["squared"] if wants_name else []), "--help"]
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+                main(words)
+            told[command] = output.getvalue()
+        return told[command]
+
+    return ask
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_commands_and_their_options_exist(text, help_of):
+    lines = re.findall(r"(?:`|^ *|\$ )puffer ([^\n`#;]+)", text.read_text(), re.MULTILINE)
+    for line in lines:
+        command, *words = line.split()
+        assert command in COMMANDS, line
+        for word in words:
+            if word.startswith("--") and "." not in word:
+                assert word.replace("--no-", "--") in help_of(command), line
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_examples_are_python(text):
+    for source in re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL):
+        compile(source, text.name, "exec")
