@@ -73,9 +73,11 @@ def test_the_examples_of_wrappers_run():
     )
 
 
-def test_every_page_is_in_the_navigation():
-    navigation = (PAGES.parent / "mkdocs.yml").read_text()
-    assert [p.name for p in PAGES.glob("*.md") if p.name not in navigation] == []
+@pytest.mark.parametrize("list_of_pages", ["mkdocs.yml", "pages/index.md"])
+def test_every_page_is_listed(list_of_pages):
+    listed = (PAGES.parent / list_of_pages).read_text()
+    pages = {path.name for path in PAGES.glob("*.md")} - {"index.md"}
+    assert [name for name in pages if name not in listed] == []
 
 
 def heading_anchors(page):
