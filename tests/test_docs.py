@@ -39,8 +39,9 @@ def test_the_native_example_keeps_the_contract():
 
 
 @pytest.mark.skipif(not native.available, reason="needs the compiled core")
-def test_the_example_of_native_squared_runs():
-    assert run("ocean.md")["env"].num_agents == 4096
+def test_the_examples_of_native_games_run():
+    names = run("ocean.md")
+    assert (names["actions"].shape, names["env"].game) == ((4096,), "pong")
 
 
 def test_the_examples_of_emulation_run():

@@ -115,9 +115,11 @@ _FAMILIES = (
         default="squared",
         tasks={
             "bandit": "bandit",
+            "breakout_native": "breakout_native",
             "memory": "memory",
             "multiagent": "multiagent",
             "password": "password",
+            "pong_native": "pong_native",
             "spaces": "spaces",
             "squared": "squared",
             "squared_native": "squared_native",

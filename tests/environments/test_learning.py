@@ -10,7 +10,10 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
+from pufferlib.environments.ocean.native import NativePong
+from pufferlib.pytorch import sample_logits
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy
 from pufferlib.trainer.runs import find_checkpoint
@@ -29,11 +32,11 @@ def train(name, data_dir, *options):
     return find_checkpoint("latest", name, data_dir)
 
 
-def play(name, path, episodes, random=False, seed=1234):
+def play(name, path, episodes, random=False, seed=1234, **sizes):
     """Scores of the policy in a checkpoint, or of random actions, on ten fresh environments."""
     content = checkpoint.read(path)
     config = config_of_checkpoint(content, str(path), name)
-    with make_vecenv(config, backend="serial", num_envs=10) as envs:
+    with make_vecenv(config, backend="serial", **({"num_envs": 10} | sizes)) as envs:
         policy = None if random else policy_of_checkpoint(content, str(path), config, envs)
         return evaluate_policy(envs, policy, episodes, seed=seed, score_key=config.score_key)
 
@@ -54,6 +57,43 @@ def test_squared_reaches_nine_tenths_of_its_best_score_in_a_minute(tmp_path):
 def test_native_squared_is_solved_in_seconds(tmp_path):
     path = train("squared_native", str(tmp_path), "--train.max-seconds", "60")
     assert play("squared_native", path, 400).mean >= 0.95
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_native_breakout_reaches_half_its_points_in_five_minutes(tmp_path, seed):
+    limits = ("--train.seed", str(seed), "--train.max-seconds", "300")
+    path = train("breakout_native", str(tmp_path), *limits)
+    assert play("breakout_native", path, 200, num_envs=1, num_agents=200).mean >= 0.5
+
+
+def wins_against_random(path, end, games=400):
+    """The share of games of Pong that the policy in a checkpoint wins, playing the left end (0)
+    or the right one (1) against random actions; the first episode of each game counts."""
+    content = checkpoint.read(path)
+    config = config_of_checkpoint(content, str(path), "pong_native")
+    env, rng = NativePong(2 * games), np.random.default_rng(0)
+    with make_vecenv(config, backend="serial", num_envs=1) as envs:
+        policy = policy_of_checkpoint(content, str(path), config, envs).eval()
+    env.reset(seed=1234)
+    scores = np.full(2 * games, np.nan)
+    while np.isnan(scores).any():
+        actions = rng.integers(3, size=2 * games)
+        with torch.no_grad():
+            logits, _ = policy(torch.as_tensor(env.observations[end::2]))
+        actions[end::2] = sample_logits(logits)[0].numpy()
+        for info in env.step(actions):
+            ended = np.flatnonzero(env.terminals | env.truncations)
+            scores[ended] = np.where(np.isnan(scores[ended]), info["score"], scores[ended])
+    return scores[end::2].mean()
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_native_pong_beats_random_play_from_either_end(tmp_path, seed):
+    path = train("pong_native", str(tmp_path), "--train.seed", str(seed))
+    assert wins_against_random(path, end=0) >= 0.95
+    assert wins_against_random(path, end=1) >= 0.95
 
 
 def test_cartpole_is_solved_in_two_minutes(tmp_path):

@@ -8,7 +8,12 @@ from typing import Any, Literal
 
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environments import check_task
-from pufferlib.environments.ocean.native import NativeSquared
+from pufferlib.environments.ocean.native import NativeBreakout, NativePong, NativeSquared
+from pufferlib.environments.ocean.native.configs import (
+    NativeBreakoutConfig,
+    NativePongConfig,
+    NativeSquaredConfig,
+)
 from pufferlib.environments.ocean.sanity import (
     Bandit,
     Memory,
@@ -103,25 +108,11 @@ class BanditConfig:
     """'ansi': `render()` returns coloured text."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NativeSquaredConfig:
-    """Arguments of `NativeSquared`."""
-
-    num_agents: int = 4096
-    """Squares in one environment, of one agent each."""
-    distance_to_target: int = 3
-    """Moves from the centre to the edge; a larger square asks for more exploration."""
-    num_targets: int = 1
-    """Targets on the edge; with several of them memory helps."""
-    threads: int = 1
-    """How many threads share each step."""
-    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
-    """What `render()` makes of the first square: coloured text, or an array of pixels."""
-
-
 CONFIGS: Mapping[str, type] = {
     "squared": EnvConfig,
     "squared_native": NativeSquaredConfig,
+    "breakout_native": NativeBreakoutConfig,
+    "pong_native": NativePongConfig,
     "memory": MemoryConfig,
     "password": PasswordConfig,
     "stochastic": StochasticConfig,
@@ -170,6 +161,8 @@ def make_bandit(**kwargs: Any) -> GymnasiumPufferEnv:
 _MAKERS: dict[str, Callable[..., Any]] = {
     "squared": make_squared,
     "squared_native": NativeSquared,
+    "breakout_native": NativeBreakout,
+    "pong_native": NativePong,
     "memory": make_memory,
     "password": make_password,
     "stochastic": make_stochastic,

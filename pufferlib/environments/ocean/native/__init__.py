@@ -1,6 +1,8 @@
 """Environments in C that step thousands of agents per call, straight into the bound rows."""
 
+from pufferlib.environments.ocean.native.breakout import NativeBreakout
+from pufferlib.environments.ocean.native.pong import NativePong
 from pufferlib.environments.ocean.native.squared import NativeSquared
 from pufferlib.environments.ocean.native.worlds import NativeEnv
 
-__all__ = ["NativeEnv", "NativeSquared"]
+__all__ = ["NativeBreakout", "NativeEnv", "NativePong", "NativeSquared"]

@@ -64,4 +64,6 @@ static inline void set_pixel(uint8_t *rgb, size_t index, uint32_t color) {
 extern const Game *const GAMES[];
 extern const size_t NUM_GAMES;
 
+extern const Game BREAKOUT;
+extern const Game PONG;
 extern const Game SQUARED;

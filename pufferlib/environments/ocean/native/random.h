@@ -20,3 +20,8 @@ static inline uint64_t random_next(uint64_t *state) {
 static inline uint32_t random_below(uint64_t *state, uint32_t n) {
     return (uint32_t)(((random_next(state) >> 32) * n) >> 32);
 }
+
+// A float of -1 to 1 (1 excluded): one of 2^24, evenly spaced.
+static inline float random_signed(uint64_t *state) {
+    return (float)((int32_t)(random_next(state) >> 40) - (1 << 23)) / (float)(1 << 23);
+}

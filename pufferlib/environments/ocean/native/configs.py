@@ -1,0 +1,54 @@
+"""The arguments of the native environments, typed for `puffer` and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeBreakoutConfig:
+    """Arguments of `NativeBreakout`."""
+
+    num_agents: int = 4096
+    """Games in one environment, of one agent each."""
+    frameskip: int = 4
+    """Frames per step."""
+    max_steps: int = 10_000
+    """Steps after which an episode is truncated."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first game: coloured text, or an array of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativePongConfig:
+    """Arguments of `NativePong`."""
+
+    num_agents: int = 4096
+    """Players in one environment, two in each game."""
+    points: int = 11
+    """Points that win a game."""
+    max_steps: int = 10_000
+    """Steps after which an episode is truncated."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first game: coloured text, or an array of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeSquaredConfig:
+    """Arguments of `NativeSquared`."""
+
+    num_agents: int = 4096
+    """Squares in one environment, of one agent each."""
+    distance_to_target: int = 3
+    """Moves from the centre to the edge; a larger square asks for more exploration."""
+    num_targets: int = 1
+    """Targets on the edge; with several of them memory helps."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first square: coloured text, or an array of pixels."""
