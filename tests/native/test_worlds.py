@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from native_games import CASES, Case
 
 from pufferlib import native
 from pufferlib.environments.ocean.native import NativeSquared
@@ -28,14 +29,18 @@ def run(*command):
     return done.stdout
 
 
-def rows_of_the_core(d, targets, worlds, steps, seed):
-    env, stream = NativeSquared(worlds, d, targets), SplitMix64(seed + 1)
+def rows_of_the_core(env, steps, seed):
+    """What the player writes, from a game in the core."""
+    _, _, num_worlds, _ = env._arguments
     env.reset(seed)
+    stream = SplitMix64(seed + 1)
+    rows = [env.observations, env.rewards, env.terminals, env.truncations, env.masks]
     for _ in range(steps):
-        infos = env.step(np.array([stream.below(8) for _ in range(worlds)]))
-        yield from (env.observations.tobytes(), env.rewards.tobytes(), env.terminals.tobytes())
-        for info in infos:
-            yield np.rec.fromarrays(list(info.values())).tobytes()
+        choices = [stream.below(int(env.single_action_space.n)) for _ in range(env.num_agents)]
+        infos = env.step(np.array(choices))
+        yield from (array.tobytes() for array in rows)
+        yield from (np.rec.fromarrays(list(info.values())).tobytes() for info in infos)
+    yield from (env._worlds.picture(world).tobytes() for world in range(num_worlds))
 
 
 @pytest.fixture(scope="module", params=["address,undefined", "thread"])
@@ -50,18 +55,20 @@ def player(request, tmp_path_factory):
     return directory / "play"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (2, 3, 64, 200, 7),
-        (1, 8, 5, 100, 1),
-        (3, 1, 33, 60, 2),
-        (127, 1016, 2, 10, 3),
-    ],
-)
+LARGEST = Case(NativeSquared, {"distance_to_target": 127, "num_targets": 1016})
+
+
 @pytest.mark.parametrize("threads", [1, 3])
-def test_sanitizers_find_nothing_and_the_rows_are_the_same(player, arguments, threads):
-    assert run(player, *arguments, threads) == b"".join(rows_of_the_core(*arguments))
+@pytest.mark.parametrize(
+    ("case", "agents", "steps"),
+    [*((case, 36, 100) for case in CASES), (LARGEST, 2, 10)],
+    ids=str,
+)
+def test_sanitizers_find_nothing_and_the_rows_are_the_same(player, case, agents, steps, threads):
+    env = case.make(num_agents=agents)
+    game, options, num_worlds, _ = env._arguments
+    played = run(player, game, num_worlds, steps, 7, threads, *options)
+    assert played == b"".join(rows_of_the_core(env, steps, seed=7))
 
 
 FLAGS = ("-std=c11", "-O3", "-ffreestanding", "-Wall", "-Wextra", "-Werror")
