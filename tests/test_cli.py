@@ -376,6 +376,18 @@ def test_latest_is_the_newest_of_this_environment(here, capsys):
     assert "squared-20250102T000000-0000" in capsys.readouterr().err
 
 
+def test_a_run_is_resumed_from_where_the_config_file_keeps_runs(here, capsys):
+    path = here / "kept" / "squared-20250101T000000-0000" / "checkpoints" / "latest.pt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"not a checkpoint")
+    Path("my.toml").write_text("[train]\ndata_dir = 'kept'\n")
+    resume = ["train", "squared", "--resume", "latest"]
+    assert main([*resume, "--config", "my.toml"]) == 1
+    assert "kept/squared-20250101T000000-0000/checkpoints/latest.pt" in capsys.readouterr().err
+    assert main([*resume, "--config", "my.toml", "--train.data-dir", "elsewhere"]) == 1
+    assert "no checkpoint of squared in" in capsys.readouterr().err
+
+
 # -- how it ends -------------------------------------------------------------------------------
 
 

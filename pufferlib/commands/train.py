@@ -43,8 +43,11 @@ def train(arguments: Sequence[str]) -> int:
     """The command `puffer train`; returns its exit code."""
     env_name, rest = split_environment(arguments, "train")
     file, resume = find_option(rest, "--config"), find_option(rest, "--resume")
-    data_dir = find_option(rest, "--train.data-dir") or "runs"
-    path = find_checkpoint(resume, canonical_name(env_name), data_dir) if resume else None
+    path = None
+    if resume:
+        data_dir = find_option(rest, "--train.data-dir")
+        data_dir = data_dir or config_of_files(env_name, file).train.data_dir
+        path = find_checkpoint(resume, canonical_name(env_name), data_dir)
     own: dict[str, Any] = {}
 
     def parse(defaults: Config) -> Config:

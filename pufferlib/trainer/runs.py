@@ -82,13 +82,14 @@ def run_dir_of(checkpoint: Path) -> Path | None:
 
 
 def _latest(env_name: str, data_dir: Path) -> Path:
-    name = re.compile(rf"{re.escape(slug(env_name))}-\d{{8}}\D?\d{{6}}-[0-9a-f]{{4}}")
+    name = re.compile(rf"{re.escape(slug(env_name))}-\d{{8}}T\d{{6}}-[0-9a-f]{{4}}")
     files = [checkpoint_dir(run) / LATEST for run in data_dir.glob("*") if name.fullmatch(run.name)]
     found = [file for file in files if file.is_file()]
     if not found:
         raise CheckpointError(
             f"no checkpoint of {env_name} in {data_dir.absolute()}; make one with: puffer train "
-            f"{env_name}, or name the directory of the runs: --data-dir DIR"
+            f"{env_name}, or name the directory of the runs (--data-dir DIR, in training "
+            "--train.data-dir DIR)"
         )
     return max(found, key=lambda file: (file.stat().st_mtime_ns, file))
 
