@@ -33,7 +33,7 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("native", "more"), [(False, []), (True, ["{}.c", "build.py"])], ids=["python", "native"]
+    ("native", "more"), [(False, []), (True, ["{}.c", "native.py"])], ids=["python", "native"]
 )
 def test_a_package_is_written_whole(here, native, more):
     files = new_env.write("new_game", native)
@@ -43,7 +43,7 @@ def test_a_package_is_written_whole(here, native, more):
     for path in files:
         text = path.read_text()
         assert not {"$", "NAME"} & set(text.split()), path
-        assert "NewGame" in text or path.name == "build.py"
+        assert "NewGame" in text or path.name == "native.py"
         if path.suffix == ".py":
             compile(text, str(path), "exec")
     settings = tomllib.loads(Path("new_game", "new_game.toml").read_text())
@@ -131,12 +131,14 @@ def test_both_kinds_pass_their_own_tests_and_play_alike(here):
     rng = np.random.default_rng(1)
     for action in rng.integers(2, size=1_000):
         # Their generators differ, so each is given the other's goal.
-        slow.goal[:] = fast.states["goal"]
+        slow.goal[:] = 0 if fast.observations[0, 1] < 0 else 8
         infos = [env.step(np.array([action])) for env in (slow, fast)]
         assert infos[0] == infos[1]
         for name in ("rewards", "terminals", "truncations"):
             assert getattr(slow, name) == getattr(fast, name)
         assert slow.observations[0, 0] == fast.observations[0, 0]
+    with pytest.raises(ValueError, match="could not broadcast"):
+        fast.step(np.zeros(2, np.int64))  # which C would not notice
 
 
 @pytest.mark.slow
