@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pufferlib.environments.ocean.native import NativeEnv, NativeSquared
+from pufferlib.environments.ocean.native import NativeBreakout, NativeEnv, NativePong, NativeSquared
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Case:
 # Short episodes, so that many end in a few steps of random play; the numbers of agents that the
 # tests ask for are multiples of 12, which whole worlds of 1, 2, 3, 4, 6 or 12 agents give.
 CASES = [
+    Case(NativeBreakout, {"max_steps": 60}),
+    Case(NativePong, {"points": 2, "max_steps": 60}),
     Case(NativeSquared, {"distance_to_target": 2}),
     Case(NativeSquared, {"distance_to_target": 3, "num_targets": 5}),
 ]
