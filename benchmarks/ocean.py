@@ -4,8 +4,8 @@
 
 Random actions through the Python `step`, every contestant several times in turn; the best run of
 each counts, since whatever else the machine does only slows a run down. The anchor is PufferLib 3.0
-on the same kind of game, measured once on a quiet machine of 2 cores: Squared of 11 × 11 cells, Pong
-of 8 numbers, Breakout of 118.
+on the same kind of game, measured once on a quiet machine of 2 cores: Squared of 11 × 11 cells,
+Pong of 8 numbers, Breakout of 118.
 """
 
 from __future__ import annotations
