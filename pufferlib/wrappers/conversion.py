@@ -41,17 +41,17 @@ def reset_keywords(
     """Only what was given, so that environments without options still reset.
 
     Raises:
-        APIUsageError: options are given, but `reset` takes none.
+        APIUsageError: options are given, more than an empty dict, but `reset` takes none.
     """
     keywords: dict[str, Any] = {}
     if seed is not None:
         keywords["seed"] = seed
-    if options is not None:
-        if not accepts(reset, "options"):
-            raise APIUsageError(
-                f"reset(options=…): got {options}, but the environment takes none; leave them out"
-            )
+    if options is not None and accepts(reset, "options"):
         keywords["options"] = options
+    elif options:
+        raise APIUsageError(
+            f"reset(options=…): got {options}, but the environment takes none; leave them out"
+        )
     return keywords
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from pufferlib.wrappers.conversion import accepts, reset_keywords, to_gymnasium_space
+from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
 
 
 class GymToGymnasium(gymnasium.Env[Any, Any]):
@@ -28,17 +28,17 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """The first observation.
-
-        Raises:
-            APIUsageError: `options` are given, but the environment takes none.
-        """
+        """The first observation; `options` go to the environment if it takes them."""
         super().reset(seed=seed)
-        if seed is not None and not self._reset_takes_seed:
-            if hasattr(self.env, "seed"):
+        keywords: dict[str, Any] = {}
+        if seed is not None:
+            if self._reset_takes_seed:
+                keywords["seed"] = seed
+            elif hasattr(self.env, "seed"):
                 self.env.seed(seed)
-            seed = None
-        result = self.env.reset(**reset_keywords(self.env.reset, seed, options))
+        if options is not None and accepts(self.env.reset, "options"):
+            keywords["options"] = options
+        result = self.env.reset(**keywords)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
             return result
         return result, {}

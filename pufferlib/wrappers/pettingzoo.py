@@ -8,7 +8,7 @@ from gymnasium import spaces
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 
 from pufferlib.exceptions import APIUsageError
-from pufferlib.wrappers.conversion import ALL, accepts, reset_keywords, to_gymnasium_space
+from pufferlib.wrappers.conversion import ALL, accepts, to_gymnasium_space
 
 
 class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
@@ -51,14 +51,15 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """First observations and infos by agent.
 
-        Raises:
-            APIUsageError: `options` are given, but the environment takes none.
+        `options` go to the environment if it takes them, and nowhere else: PettingZoo's own test wants
+        unknown ones to pass.
         """
-        if seed is not None and not accepts(self.env.reset, "seed"):
-            if hasattr(self.env, "seed"):
-                self.env.seed(seed)
-            seed = None
-        result = self.env.reset(**reset_keywords(self.env.reset, seed, options))
+        keywords: dict[str, Any] = {"seed": seed} if accepts(self.env.reset, "seed") else {}
+        if not keywords and seed is not None and hasattr(self.env, "seed"):
+            self.env.seed(seed)
+        if options is not None and accepts(self.env.reset, "options"):
+            keywords["options"] = options
+        result = self.env.reset(**keywords)
         if isinstance(result, tuple):
             return result
         return result, {agent: {} for agent in result}

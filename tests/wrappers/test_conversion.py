@@ -9,6 +9,7 @@ from toys import PAIR
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.wrappers import accepts, to_gymnasium_space
+from pufferlib.wrappers.conversion import reset_keywords
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,14 @@ def test_todays_spaces_pass_and_others_are_refused():
 )
 def test_accepts(function, expected):
     assert accepts(function, "seed") is expected
+
+
+def test_resets_get_what_was_given_and_no_options_that_they_do_not_take():
+    assert reset_keywords(lambda seed, options: None, 3, {"level": 1}) == {
+        "seed": 3,
+        "options": {"level": 1},
+    }
+    assert reset_keywords(lambda: None, None, None) == {}
+    assert reset_keywords(lambda: None, None, {}) == {}
+    with pytest.raises(APIUsageError, match="got {'level': 1}, but the environment takes none"):
+        reset_keywords(lambda seed: None, 3, {"level": 1})
