@@ -51,7 +51,7 @@ class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):
     ) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """First observations and infos by agent.
 
-        `options` go to the environment if it takes them, and nowhere else: PettingZoo's own test wants
+        `options` go to the environment if it takes them, else nowhere: PettingZoo's own test wants
         unknown ones to pass.
         """
         keywords: dict[str, Any] = {"seed": seed} if accepts(self.env.reset, "seed") else {}
