@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pufferlib.environments.ocean.native import NativeBreakout, NativeEnv, NativePong, NativeSquared
+from pufferlib.environments.ocean.native import (
+    NativeBreakout,
+    NativeEnv,
+    NativePong,
+    NativeSnake,
+    NativeSquared,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,14 @@ class Case:
 CASES = [
     Case(NativeBreakout, {"max_steps": 60}),
     Case(NativePong, {"points": 2, "max_steps": 60}),
+    Case(
+        NativeSnake,
+        {"num_snakes": 6, "rows": 14, "columns": 17, "food": 8, "max_length": 8, "max_steps": 20},
+    ),
+    Case(
+        NativeSnake,
+        {"num_snakes": 2, "rows": 9, "columns": 10, "food": 8, "vision": 2, "max_length": 5},
+    ),
     Case(NativeSquared, {"distance_to_target": 2}),
     Case(NativeSquared, {"distance_to_target": 3, "num_targets": 5}),
 ]

@@ -120,6 +120,7 @@ _FAMILIES = (
             "multiagent": "multiagent",
             "password": "password",
             "pong_native": "pong_native",
+            "snake_native": "snake_native",
             "spaces": "spaces",
             "squared": "squared",
             "squared_native": "squared_native",

@@ -8,10 +8,16 @@ from typing import Any, Literal
 
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environments import check_task
-from pufferlib.environments.ocean.native import NativeBreakout, NativePong, NativeSquared
+from pufferlib.environments.ocean.native import (
+    NativeBreakout,
+    NativePong,
+    NativeSnake,
+    NativeSquared,
+)
 from pufferlib.environments.ocean.native.configs import (
     NativeBreakoutConfig,
     NativePongConfig,
+    NativeSnakeConfig,
     NativeSquaredConfig,
 )
 from pufferlib.environments.ocean.sanity import (
@@ -113,6 +119,7 @@ CONFIGS: Mapping[str, type] = {
     "squared_native": NativeSquaredConfig,
     "breakout_native": NativeBreakoutConfig,
     "pong_native": NativePongConfig,
+    "snake_native": NativeSnakeConfig,
     "memory": MemoryConfig,
     "password": PasswordConfig,
     "stochastic": StochasticConfig,
@@ -163,6 +170,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "squared_native": NativeSquared,
     "breakout_native": NativeBreakout,
     "pong_native": NativePong,
+    "snake_native": NativeSnake,
     "memory": make_memory,
     "password": make_password,
     "stochastic": make_stochastic,

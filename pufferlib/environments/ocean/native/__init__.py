@@ -2,7 +2,8 @@
 
 from pufferlib.environments.ocean.native.breakout import NativeBreakout
 from pufferlib.environments.ocean.native.pong import NativePong
+from pufferlib.environments.ocean.native.snake import NativeSnake
 from pufferlib.environments.ocean.native.squared import NativeSquared
 from pufferlib.environments.ocean.native.worlds import NativeEnv
 
-__all__ = ["NativeBreakout", "NativeEnv", "NativePong", "NativeSquared"]
+__all__ = ["NativeBreakout", "NativeEnv", "NativePong", "NativeSnake", "NativeSquared"]

@@ -39,6 +39,32 @@ class NativePongConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NativeSnakeConfig:
+    """Arguments of `NativeSnake`."""
+
+    num_agents: int = 4096
+    """Snakes in one environment, on all maps together; a multiple of `num_snakes`."""
+    num_snakes: int = 16
+    """Snakes on each map."""
+    rows: int = 48
+    """Of a map."""
+    columns: int = 48
+    """Of a map."""
+    food: int = 32
+    """Cells of food that a map has at least."""
+    vision: int = 5
+    """How many cells a snake sees in each direction."""
+    max_length: int = 40
+    """Cells of the snake that wins."""
+    max_steps: int = 400
+    """Steps of the longest life."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first map: coloured text, or an array of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NativeSquaredConfig:
     """Arguments of `NativeSquared`."""
 

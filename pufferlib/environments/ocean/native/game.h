@@ -66,4 +66,5 @@ extern const size_t NUM_GAMES;
 
 extern const Game BREAKOUT;
 extern const Game PONG;
+extern const Game SNAKE;
 extern const Game SQUARED;
