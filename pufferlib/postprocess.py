@@ -41,7 +41,7 @@ def has_many_episodes(info: Mapping[Any, Any]) -> bool:
 
 
 def split_episodes(info: Mapping[str, np.ndarray]) -> Iterator[dict[str, float]]:
-    """Such an info as one info per episode."""
+    """An info of arrays `(episodes,)` as one info per episode, in order."""
     columns = [values.tolist() for values in info.values()]
     return (dict(zip(info, row, strict=True)) for row in zip(*columns, strict=True))
 

@@ -69,7 +69,7 @@ class Mixed(Box):
         super().__init__(lows, highs, dtype=np.float32, seed=seed)
 
     def sample(self, mask: None = None, probability: None = None) -> NDArray[Any]:
-        """A random row: integers in the discrete columns, Box samples in the others."""
+        """A random row `(k + m,)`: integers in the discrete columns, Box samples in the others."""
         row = super().sample()
         for column, n in enumerate(self.nvec):
             row[column] = self.np_random.integers(n)

@@ -39,7 +39,7 @@ class InstallArguments:
 
 
 def envs(arguments: Sequence[str]) -> int:
-    """The command `puffer envs`."""
+    """The command `puffer envs`; returns its exit code."""
     parse_arguments(EnvsArguments, arguments, "puffer envs")
     Console().print(table(list(environments.ROWS.values())))
     return 0
@@ -85,7 +85,11 @@ def pip_command(requirements: Sequence[str], constraints: Path | None) -> list[s
 
 
 def extra_requirements(extra: str) -> list[str]:
-    """What the extra of the installed pufferlib asks for, without the marker of the extra."""
+    """What the extra of the installed pufferlib asks for, without the marker of the extra.
+
+    Raises:
+        EnvironmentSetupError: pip knows of no pufferlib here.
+    """
     try:
         lines = importlib.metadata.requires("pufferlib") or []
     except importlib.metadata.PackageNotFoundError as error:

@@ -56,7 +56,12 @@ class EvalArguments:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """The command `puffer eval`; returns its exit code."""
+    """The command `puffer eval`; returns its exit code.
+
+    Raises:
+        ConfigError: an option is impossible.
+        CheckpointError: there is no such checkpoint, or it does not fit the environment.
+    """
     env_name, rest = split_environment(arguments, "eval")
     options = parse_arguments(EvalArguments, rest, f"puffer eval {env_name}")
     if options.episodes < 1:

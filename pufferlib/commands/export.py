@@ -34,7 +34,14 @@ class ExportArguments:
 
 
 def export(arguments: Sequence[str]) -> int:
-    """The command `puffer export`; returns its exit code."""
+    """The command `puffer export`; returns its exit code.
+
+    Raises:
+        ConfigError: the directory of the file does not exist.
+        CheckpointError: there is no such checkpoint, or it does not fit the environment.
+        EnvironmentSetupError: the extra `onnx` is not installed.
+        ExportError: the policy does something that ONNX cannot express.
+    """
     env_name, rest = split_environment(arguments, "export")
     options = parse_arguments(ExportArguments, rest, f"puffer export {env_name}")
     name = canonical_name(env_name)

@@ -61,7 +61,12 @@ class Line:
 
 
 def plot(arguments: Sequence[str]) -> int:
-    """The command `puffer plot`; returns its exit code."""
+    """The command `puffer plot`; returns its exit code.
+
+    Raises:
+        ConfigError: an option is impossible, or there is nothing to draw.
+        EnvironmentSetupError: matplotlib is not installed.
+    """
     options = parse_arguments(PlotArguments, arguments, "puffer plot")
     if not options.runs:
         raise ConfigError("puffer plot needs a run; puffer runs lists them")

@@ -40,7 +40,11 @@ PHASES = {
 
 
 def profile(arguments: Sequence[str]) -> int:
-    """The command `puffer profile`; returns its exit code."""
+    """The command `puffer profile`; returns its exit code.
+
+    Raises:
+        ConfigError: an option is impossible.
+    """
     env_name, rest = split_environment(arguments, "profile")
     defaults = config_of_files(env_name, find_option(rest, "--config"))
     prog, summary = f"puffer profile {defaults.env_name}", "Train for a while; nothing is kept."

@@ -145,7 +145,7 @@ class ActionPlan:
 
 
 def options_of(space: Space[Any]) -> NDArray[Any]:
-    """How many options each choice of a discrete leaf has, flat."""
+    """How many options each choice of a discrete leaf has: integers `(choices,)`."""
     if isinstance(space, Discrete):
         return np.array([space.n])
     if isinstance(space, MultiDiscrete):

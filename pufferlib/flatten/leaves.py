@@ -76,7 +76,11 @@ def children_of(space: Dict | Tuple) -> list[tuple[Any, str, Space[Any]]]:
 
 
 def struct_of(space: Space[Any], name: str) -> np.dtype[Any]:
-    """The aligned numpy dtype of one sample; refuses what has no fixed size."""
+    """The aligned numpy dtype of one sample; a flat space's is `(dtype, shape)`.
+
+    Raises:
+        SpaceError: a leaf has no fixed size or is not numeric, or two keys are equal as text.
+    """
     if not is_composite(space):
         reason = unsupported_reason(space)
         if reason is not None:

@@ -50,7 +50,7 @@ class MaskedPolicy(nn.Module, ABC):
 
 
 def with_lookup(encoded: Any) -> tuple[Tensor, Any]:
-    """What an encoder returned, with None where it hands nothing to the decoder."""
+    """Features `(B, hidden_size)` and what goes past the network, None where there is nothing."""
     return encoded if isinstance(encoded, tuple) else (encoded, None)
 
 

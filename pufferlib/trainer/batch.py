@@ -116,7 +116,15 @@ class Batch:
         return (cut(part) for part in _parts(items, per_part, count))
 
     def pieces(self, size: int, in_segments: bool) -> tuple[NDArray[np.int64], int]:
-        """The valid samples, or the segments that have any, and how many make a minibatch."""
+        """The valid samples, or the segments that have any, and how many make a minibatch.
+
+        Args:
+            size: of a minibatch in samples.
+            in_segments: cut between segments only.
+
+        Returns:
+            int64 `(n,)`, numbers of samples among all rows or of segments; and of these per part.
+        """
         if not in_segments:
             return np.flatnonzero(self._valid), size
         return np.flatnonzero(self._valid.any(1)), max(1, size // self._valid.shape[1])

@@ -104,11 +104,11 @@ def store(trainer: Trainer, rows: Rows, choice: Choice) -> None:
 
 
 def send(trainer: Trainer, actions: NDArray[Any]) -> None:
-    """Act; continuous actions are brought within the bounds of their space."""
+    """Act with `(B, *action_shape)`; continuous actions are brought within their bounds."""
     trainer.vecenv.send(as_env_actions(actions, trainer.vecenv.single_action_space))
     trainer.clock.lap("env")
 
 
 def as_env_actions(actions: NDArray[Any], space: Space[Any]) -> NDArray[Any]:
-    """Sampled actions as the environment takes them: the nearest ones of a Box, choices as is."""
+    """Actions `(B, *action_shape)` as the environment takes them: the nearest ones of a Box."""
     return nearest(actions, space) if isinstance(space, Box) else actions

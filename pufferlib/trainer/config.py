@@ -300,6 +300,9 @@ def merge(config: T, values: Mapping[str, Any], source: str, prefix: str = "") -
     """A copy of the dataclass `config` with `values` (nested mappings) put over it.
 
     `source` and `prefix` only say where a value came from in error messages.
+
+    Raises:
+        ConfigError: a key is unknown (the message has the nearest one), or a value of another type.
     """
     hints = _hints(type(config))
     names = [spec.name for spec in dataclasses.fields(config)]

@@ -201,6 +201,9 @@ class Experience:
 
         Where environments reset in the same step, the row that reports the end is itself the
         first of the next episode.
+
+        Returns:
+            bool `(B,)`.
         """
         ended = rows.dones if self.same_step else self._was_done[rows.where]
         return rows.masks & (ended | ~self._was_present[rows.where])

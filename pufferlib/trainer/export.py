@@ -98,7 +98,7 @@ class ActingStep(nn.Module):
         return self.policy(rows, state, starts)
 
     def example_observations(self) -> dict[str, Tensor]:
-        """Zeros by the name of the input."""
+        """Zeros `(EXAMPLES, …)` by the name of the input."""
         if not self._leaves:
             return {"observations": torch.zeros(EXAMPLES, *self._shape, dtype=self._dtype)}
         return {
@@ -147,7 +147,7 @@ def export_onnx(
 
 
 def named_heads(logits: Logits) -> dict[str, Tensor]:
-    """The tensors of any form of logits by the names of the outputs."""
+    """The tensors of any form of logits, with their shapes, by the names of the outputs."""
     if isinstance(logits, Tensor):
         return {"logits": logits}
     if isinstance(logits, Normal):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
 from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
 from pufferlib.pictures import half_blocks
@@ -37,7 +38,6 @@ _HOME = "\x1b[H"
 _CLEAR_LINE = "\x1b[K"
 _CLEAR_BELOW = "\x1b[J"
 _ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
-_INSTALL_VIDEO = "pip install 'pufferlib[video]'"
 
 
 class Player(Protocol):
@@ -81,7 +81,9 @@ class VideoWriter:
     """Writes frames to a video file whose suffix chooses the format (`.mp4`, `.gif`, …).
 
     Every frame gets the size of the first, made even as most codecs want it. A context manager.
-    Raises `EnvironmentSetupError` when the extra `video` is not installed.
+
+    Raises:
+        EnvironmentSetupError: the extra `video` is not installed.
     """
 
     def __init__(self, path: str | Path, fps: float = 30.0) -> None:
@@ -90,7 +92,8 @@ class VideoWriter:
             import imageio_ffmpeg  # noqa: F401  (the encoder that imageio looks for)
         except ImportError as error:
             raise EnvironmentSetupError(
-                f"writing a video needs imageio with its encoder ({error}): {_INSTALL_VIDEO}"
+                f"writing a video needs imageio with its encoder ({error}): "
+                "pip install 'pufferlib[video]'"
             ) from error
         self.frames = 0
         self._shape: tuple[int, int] | None = None
@@ -108,7 +111,11 @@ class VideoWriter:
         self.close()
 
     def show(self, frame: Any) -> None:
-        """Append a frame: text, or an array `(height, width, 3) uint8`."""
+        """Append a frame: text, or an array `(height, width, 3) uint8`.
+
+        Raises:
+            APIUsageError: it is neither.
+        """
         picture = text_image(frame) if isinstance(frame, str) else _picture(frame)
         if self._shape is None:
             self._shape = (_even(picture.shape[0]), _even(picture.shape[1]))
@@ -160,12 +167,6 @@ def parse_ansi(text: str) -> list[list[Cell]]:
 
 def text_image(text: str) -> np.ndarray:
     """A monospaced picture `(height, width, 3) uint8` of a text with ANSI colours."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError as error:
-        raise EnvironmentSetupError(
-            f"turning text frames into pictures needs Pillow: {_INSTALL_VIDEO}"
-        ) from error
     font, width, height = _font()
     lines = parse_ansi(text)
     columns = max((len(line) for line in lines), default=0) or 1
@@ -190,8 +191,6 @@ def picture_text(picture: np.ndarray, columns: int = 96) -> str:
 
 def _font() -> tuple[Any, int, int]:
     """A monospaced font with the width and height of its cell."""
-    from PIL import ImageFont
-
     try:
         font: Any = ImageFont.truetype("DejaVuSansMono.ttf", 16)
         ascent, descent = font.getmetrics()
@@ -204,8 +203,6 @@ def _font() -> tuple[Any, int, int]:
 
 def _drawable(character: str, font: Any) -> str:
     """The bitmap font holds Latin-1 only."""
-    from PIL import ImageFont
-
     if isinstance(font, ImageFont.ImageFont) and ord(character) > 255:
         return "?"
     return character

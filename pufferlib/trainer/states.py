@@ -47,7 +47,7 @@ class RecurrentStates:
         return _select(self._agents, agents)
 
     def at(self, slots: NDArray[np.int64]) -> State:
-        """The states that the segments in these slots began with."""
+        """The states `(layers, S, …)` that the segments in these slots began with."""
         assert self._segments is not None
         return _select(self._segments, slots)
 

@@ -43,7 +43,7 @@ class ResizeObservation(gymnasium.ObservationWrapper[NDArray[Any], Any, NDArray[
         )
 
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
-        """The image in its new size."""
+        """The image `(height, width)` or `(height, width, C)`, in the dtype of the old one."""
         if observation.ndim == 2:
             return self._resize(observation)
         if observation.shape[2] == 3 and observation.dtype == np.uint8:
