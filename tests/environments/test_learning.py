@@ -76,6 +76,7 @@ def wins_against_random(path, end, games=400):
     with make_vecenv(config, backend="serial", num_envs=1) as envs:
         policy = policy_of_checkpoint(content, str(path), config, envs).eval()
     env.reset(seed=1234)
+    torch.manual_seed(1234)
     scores = np.full(2 * games, np.nan)
     while np.isnan(scores).any():
         actions = rng.integers(3, size=2 * games)

@@ -55,7 +55,7 @@ static size_t state_size(const int32_t *options) {
     return frames < 1 || frames > MAX_FRAMESKIP || options[MAX_STEPS] < 1 ? 0 : sizeof(World);
 }
 
-static inline float size_of(float value) { return value < 0 ? -value : value; }
+static inline float magnitude(float value) { return value < 0 ? -value : value; }
 static inline float at_most(float value, float most) { return value < most ? value : most; }
 
 // Send the ball off at an angle: `aim` of -1 to 1 is 53 degrees left to right of straight up or
@@ -135,7 +135,7 @@ static void meet_paddle(World *world) {
     const float time = (PADDLE - world->y) / world->vy;
     drift(world, time);
     const float aim = (world->x - world->paddle) / HALF_PADDLE;
-    if (size_of(aim) > 1) {
+    if (magnitude(aim) > 1) {
         --world->balls;
         serve(world);
         return;
@@ -187,8 +187,9 @@ static inline void pass(World *world, Way *way, float *velocity, int row, int co
 // A frame among the bricks. Of two edges that are crossed, the nearer one in time comes first.
 static void bounce(World *world) {
     Way across = way_of(world->x, world->vx, WIDTH), down = way_of(world->y, world->vy, HEIGHT);
-    const float across_time = size_of((across.edge - world->x) * world->vy);
-    const float down_time = size_of((down.edge - world->y) * world->vx);
+    // Distances over speeds, both times the product of the speeds: no division.
+    const float across_time = magnitude((across.edge - world->x) * world->vy);
+    const float down_time = magnitude((down.edge - world->y) * world->vx);
     if (across_time <= down_time) {
         pass(world, &across, &world->vx, down.cell, across.next);
         pass(world, &down, &world->vy, down.next, across.cell);

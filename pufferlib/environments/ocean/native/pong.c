@@ -43,7 +43,7 @@ static size_t state_size(const int32_t *options) {
     return points < 1 || points > MAX_POINTS || options[MAX_STEPS] < 1 ? 0 : sizeof(World);
 }
 
-static inline float size_of(float value) { return value < 0 ? -value : value; }
+static inline float magnitude(float value) { return value < 0 ? -value : value; }
 static inline float at_most(float value, float most) { return value < most ? value : most; }
 static inline float within(float value, float bound) {
     return value < -bound ? -bound : at_most(value, bound);
@@ -101,7 +101,7 @@ static inline void move(World *world, int agent, int64_t action) {
 // Fly up or down for a part of the step, and off the walls. It is shorter than the field is high.
 static inline void rise(World *world, float time) {
     const float y = world->y + world->vy * time, wall = y < 0 ? -HALF_HEIGHT : HALF_HEIGHT;
-    const bool bounces = size_of(y) > HALF_HEIGHT;
+    const bool bounces = magnitude(y) > HALF_HEIGHT;
     world->y = bounces ? 2 * wall - y : y;
     world->vy = bounces ? -world->vy : world->vy;
 }
@@ -109,14 +109,14 @@ static inline void rise(World *world, float time) {
 // The ball reaches the line of `agent` in this step: it comes back, or the other one has a point.
 static int meet(World *world, int agent) {
     const float side = agent == LEFT ? -1 : 1;
-    const float time = (HALF_WIDTH - side * world->x) / size_of(world->vx);
+    const float time = (HALF_WIDTH - side * world->x) / magnitude(world->vx);
     rise(world, time);
     const float offset = (world->y - world->paddles[agent]) / HALF_PADDLE;
-    if (size_of(offset) > 1) {
+    if (magnitude(offset) > 1) {
         serve(world, -side);
         return 1 - agent;
     }
-    const float speed = at_most(size_of(world->vx) + SPEED_UP, MAX_SPEED);
+    const float speed = at_most(magnitude(world->vx) + SPEED_UP, MAX_SPEED);
     world->vx = -side * speed;
     world->vy = offset * speed;
     world->x = side * HALF_WIDTH + world->vx * (1 - time);
@@ -127,7 +127,7 @@ static int meet(World *world, int agent) {
 // A step of the ball; returns who won a point.
 static inline int fly(World *world) {
     const float x = world->x + world->vx;
-    if (size_of(x) >= HALF_WIDTH) return meet(world, x < 0 ? LEFT : RIGHT);
+    if (magnitude(x) >= HALF_WIDTH) return meet(world, x < 0 ? LEFT : RIGHT);
     world->x = x;
     rise(world, 1);
     return NOBODY;
