@@ -6,7 +6,6 @@ SIGINT and SIGTERM. `puffer doctor` returns the number of things that do not fit
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 import pufferlib
 import pufferlib.commands.signals  # first, see `_disarm` there
 from pufferlib.exceptions import ConfigError, PufferError
+from pufferlib.trainer.options import did_you_mean
 
 COMMANDS = {
     "train": ("pufferlib.commands.train:train", "train a policy: puffer train ENV [options]"),
@@ -73,9 +73,7 @@ def usage() -> str:
 
 def _load(name: str) -> Callable[[list[str]], int]:
     if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean puffer {close[0]}?" if close else f"known: {', '.join(COMMANDS)}"
-        raise ConfigError(f"unknown command '{name}'; {hint}")
+        raise ConfigError(f"unknown command '{name}'{did_you_mean(name, COMMANDS, 'puffer ')}")
     module, _, function = COMMANDS[name][0].partition(":")
     return getattr(importlib.import_module(module), function)
 
