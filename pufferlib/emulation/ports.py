@@ -54,7 +54,7 @@ class Unflattened:
         row_space: a row without columns, as values pass beside the rows.
     """
 
-    is_emulated = False
+    is_emulated = is_plain_choice = False
     dtype = np.dtype(object)
     row_space = Box(0, 1, (0,), np.uint8)
 

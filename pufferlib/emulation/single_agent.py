@@ -121,7 +121,7 @@ class GymnasiumRows(Rows):
         self._shortcut = row_step(
             env_reset=self._reset_of_env(),
             env_step=self._env_step,
-            act=self._act,
+            act=None if env.action_plan.is_plain_choice else self._act,
             write=self._write,
             check=self._check_mask,
             step_anew=self.step,

@@ -28,6 +28,7 @@ class ActionPlan:
         dtype: the action as a numpy dtype, as in `ObservationPlan`.
         row_space: the flat space of a row.
         is_emulated: whether `row_space` differs from `space`.
+        is_plain_choice: whether an action is the one int64 in its row.
         decode: function from one row to an action: Python ints for Discrete leaves, arrays of the
             leaf's shape and dtype for the rest.
 
@@ -45,6 +46,8 @@ class ActionPlan:
         self.leaves = discrete + continuous
         self.row_space = self._row_space(discrete, continuous)
         self.is_emulated = self.row_space is not space
+        is_choice = isinstance(space, Discrete) and not self.is_emulated
+        self.is_plain_choice = is_choice and self.dtype == np.int64
         self._columns = self._assign_columns()
         self._low, self._high = dtype_bounds(self.row_space)
         self._rounded = self._find_rounded()

@@ -6,8 +6,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -15,6 +17,31 @@
 namespace puffer {
 
 namespace nb = nanobind;
+
+// The part of NumPy's array object that its C API documents (PyArrayObject), up to its flags. The
+// buffer protocol tells the same, but NumPy allocates for every array that is asked the first time.
+struct NumpyArray {
+    PyObject_HEAD
+    void *data;
+    int ndim;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    PyObject *base;
+    PyObject *dtype;
+    int flags;
+
+    static constexpr int c_contiguous = 1;
+
+    bool is_contiguous() const { return (flags & c_contiguous) != 0; }
+
+    // Whether NumPy lays its arrays out like this: true of every NumPy so far.
+    static bool describes(const nb::object &array, const Py_buffer &view) {
+        const auto *self = reinterpret_cast<const NumpyArray *>(array.ptr());
+        return self->data == view.buf && self->ndim == view.ndim &&
+               self->dtype == nb::getattr(array, "dtype").ptr() && self->is_contiguous() &&
+               std::memcmp(self->shape, view.shape, view.ndim * sizeof(Py_ssize_t)) == 0;
+    }
+};
 
 // A leaf of a structured space, with its place in the row, or keys and what is behind them.
 class SampleNode {
@@ -37,7 +64,9 @@ class SampleNode {
             throw nb::python_error();
         }
         target_ = view.buf;
+        nbytes_ = view.len;
         shape_.assign(view.shape, view.shape + view.ndim);
+        knows_layout_ = NumpyArray::describes(field_, view);
         PyBuffer_Release(&view);
     }
 
@@ -74,28 +103,17 @@ class SampleNode {
 
    private:
     bool copy(PyObject *value) const {
-        if (Py_TYPE(value) != Py_TYPE(field_.ptr())) {
+        if (!knows_layout_ || Py_TYPE(value) != Py_TYPE(field_.ptr())) {
             return false;
         }
-        static PyObject *const name = PyUnicode_InternFromString("dtype");
-        const nb::object dtype = nb::steal(PyObject_GetAttr(value, name));
+        const auto *array = reinterpret_cast<const NumpyArray *>(value);
         // NumPy has one object for each of its own dtypes; byte order is part of it.
-        if (!dtype.is(dtype_)) {
-            PyErr_Clear();
-            return false;
-        }
-        Py_buffer view;
-        if (PyObject_GetBuffer(value, &view, PyBUF_ND) != 0) {  // it is not contiguous
-            PyErr_Clear();
-            return false;
-        }
-        const std::size_t shape_bytes = shape_.size() * sizeof(Py_ssize_t);
-        const bool fits = view.ndim == static_cast<int>(shape_.size()) &&
-                          std::memcmp(view.shape, shape_.data(), shape_bytes) == 0;
+        const bool fits = array->dtype == dtype_.ptr() && array->is_contiguous() &&
+                          array->ndim == static_cast<int>(shape_.size()) &&
+                          std::equal(shape_.begin(), shape_.end(), array->shape);
         if (fits) {
-            std::memmove(target_, view.buf, view.len);  // it may be the row itself
+            std::memmove(target_, array->data, nbytes_);  // it may be the row itself
         }
-        PyBuffer_Release(&view);
         return fits;
     }
 
@@ -103,7 +121,9 @@ class SampleNode {
     std::vector<SampleNode> children_;
     nb::object dtype_, field_, otherwise_;
     void *target_ = nullptr;
+    std::size_t nbytes_ = 0;
     std::vector<Py_ssize_t> shape_;
+    bool knows_layout_ = false;
 };
 
 // Writes samples of a space into one row.
@@ -134,12 +154,18 @@ Scalar *elements(const nb::object &array) {
     return static_cast<Scalar *>(view.buf);
 }
 
+// The one behind its bound method `write`; null where that is another function.
+inline const RowWriter *writer_of(const nb::object &write) {
+    const nb::object owner = nb::getattr(write, "__self__", nb::none());
+    return nb::isinstance<RowWriter>(owner) ? nb::cast<RowWriter *>(owner) : nullptr;
+}
+
 // Steps one Gymnasium environment, or resets it after its last step, and writes its row.
 struct RowStep {
     bool ready;             // false: whatever comes next is not ordinary
     nb::object env_reset;   // of the environment
     nb::object env_step;    // of the environment
-    nb::object act;         // the action that the row of actions holds
+    nb::object act;         // the action that the row of actions holds; None: its one integer
     nb::object write;       // takes an observation
     nb::object check;       // what to call when the row is written and will be acted upon, or None
     nb::object step_anew;   // all of a step, given its actions
@@ -152,6 +178,8 @@ struct RowStep {
     bool *terminal = elements<bool>(arrays[1]);
     bool *truncation = elements<bool>(arrays[2]);
     bool *ended = elements<bool>(arrays[3]);
+    const std::int64_t *choice = act.is_none() ? elements<std::int64_t>(actions) : nullptr;
+    const RowWriter *writer = writer_of(write);  // called without a detour through Python
 
     std::array<nb::object *, 8> functions() {
         return {&env_reset, &env_step, &act, &write, &check, &step_anew, &take_first, &take};
@@ -168,7 +196,8 @@ struct RowStep {
             }
             return write_row(result.ptr(), 0, false, false);
         }
-        const nb::object action = call(PyObject_CallNoArgs(act.ptr()));
+        const nb::object action =
+            call(choice ? PyLong_FromLongLong(*choice) : PyObject_CallNoArgs(act.ptr()));
         const nb::object result = call(PyObject_CallOneArg(env_step.ptr(), action.ptr()));
         if (!has_info(result.ptr(), 5)) {
             return take(result);
@@ -204,7 +233,12 @@ struct RowStep {
     }
 
     nb::object write_row(PyObject *result, double number, bool is_terminal, bool is_truncation) {
-        call(PyObject_CallOneArg(write.ptr(), PyTuple_GET_ITEM(result, 0)));
+        PyObject *observation = PyTuple_GET_ITEM(result, 0);
+        if (writer != nullptr) {
+            writer->write(observation);
+        } else {
+            call(PyObject_CallOneArg(write.ptr(), observation));
+        }
         *reward = static_cast<float>(number);
         const bool is_last = is_terminal || is_truncation;
         if (!is_last && !check.is_none()) {
@@ -273,7 +307,7 @@ inline void bind_row_step(nb::module_ &module) {
                                    last_reward,
                                    {reward, terminal, truncation, ended}};
             },
-            "env_reset"_a, "env_step"_a, "act"_a, "write"_a, "check"_a.none(), "step_anew"_a,
+            "env_reset"_a, "env_step"_a, "act"_a.none(), "write"_a, "check"_a.none(), "step_anew"_a,
             "take_first"_a, "take"_a, "actions"_a, "last_reward"_a, "reward"_a, "terminal"_a,
             "truncation"_a, "ended"_a)
         .def_rw("ready", &RowStep::ready)

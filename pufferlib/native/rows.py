@@ -33,10 +33,11 @@ def row_step(**parts: Any) -> Any:
     returns what it should.
 
     Args:
-        parts: `env_reset`, `env_step`, `act` (gives the action in the row `actions`), `write` (an
-            observation), `check` (called when that was written and will be acted upon, or None),
-            `step_anew` (a whole step in Python), `take_first` and `take` (what follows `env_reset`
-            and `env_step`, given their results), `actions`, `last_reward` (a list of one), and
-            buffers of one element: `reward` (float32), `terminal`, `truncation` and `ended` (bool).
+        parts: `env_reset`, `env_step`, `act` (gives the action in the row `actions`, or None where
+            that is the row's one int64), `write` (an observation), `check` (called when that was
+            written and will be acted upon, or None), `step_anew` (a whole step in Python),
+            `take_first` and `take` (what follows `env_reset` and `env_step`, given their results),
+            `actions`, `last_reward` (a list of one), and buffers of one element: `reward`
+            (float32), `terminal`, `truncation` and `ended` (bool).
     """
     return None if _core is None else _core.RowStep(**parts)

@@ -11,7 +11,7 @@ import weakref
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 from hypothesis import given, settings
 from strategies import spaces_and_samples
 from toys import Echo, emulate, vectorize
@@ -67,8 +67,14 @@ def test_samples_of_any_space_are_written_as_python_writes_them(pair):
         sample(a=np.arange(6, dtype=">i2").reshape(2, 3)),
         sample(a=[[1, 2, 3], [4, 5, 6]]),
         sample(b=(np.float64([0.1, 8]), np.array(3))),
+        sample(a=np.asfortranarray(sample()["a"])),
+        sample(b=(np.float32([7, 0, 8])[::2], 3)),
+        sample(a=np.arange(6, dtype=np.int16).reshape(1, 2, 3)[0]),
     ],
-    ids=["plain", "order", "subclass", "list", "strided", "byte order", "lists", "float64"],
+    ids=[
+        *("plain", "order", "subclass", "list", "strided", "byte order", "lists", "float64"),
+        *("fortran", "every other", "view"),
+    ],
 )
 def test_what_does_not_fit_is_converted_as_python_converts_it(observation):
     assert written(SPACE, observation) == written(SPACE, observation, core=None)
@@ -126,6 +132,42 @@ def trajectory(creator, core, steps=25):
 def test_trajectories_are_python_s(truncates):
     creator = functools.partial(Varied, length=7, truncates=truncates)
     assert trajectory(creator, CORE) == trajectory(creator, None)
+
+
+class Telling(Echo):
+    """Its infos hold the actions that it got, and their types."""
+
+    def __init__(self, action_space):
+        super().__init__()
+        self.action_space = action_space
+
+    def step(self, action):
+        told = [type(action).__name__, np.asarray(action).dtype.str, np.ravel(action).tolist()]
+        return self.observe(), 0.0, False, False, {"told": told}
+
+
+@pytest.mark.parametrize(
+    ("space", "row"),
+    [
+        (Discrete(5), 3),
+        (Discrete(5, start=2), 3),
+        (MultiDiscrete([5]), [3]),
+        (MultiDiscrete([5, 4]), [3, 2]),
+        (Tuple([Discrete(5)]), [3]),
+        (Box(-1, 1, (1,), np.float32), [0.5]),
+    ],
+    ids=str,
+)
+def test_actions_are_python_s(space, row):
+    told = []
+    for core in (CORE, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "_core", core)
+            with vectorize(functools.partial(Telling, space), n=1) as vecenv:
+                vecenv.reset(seed=0)
+                told.append([vecenv.step(np.array([row]))[-1] for _ in range(3)])
+    assert told[0] == told[1]
+    assert all(infos for infos in told[0])
 
 
 class Counting(GymnasiumRows):
