@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,6 @@ ONLINE = ("torch", "numpy", "gymnasium", "pettingzoo")
 """Packages whose newest version `--online` asks for."""
 
 STYLES = {"ok": "green", "warning": "yellow", "failed": "red"}
-
-Runner = Callable[[list[str]], str]
 
 
 @dataclass(frozen=True)
@@ -103,11 +101,11 @@ def summary(lines: Sequence[Line]) -> str:
     return f"{failed} failed, {warnings} with a warning."
 
 
-def newest_versions(run: Runner | None = None) -> list[Line]:
+def newest_versions() -> list[Line]:
     """Ask the index that pip is configured for about the newest versions; never installs any."""
     root = lock.find_root()
     locked = {} if root is None else lock.pins((root / lock.LOCK).read_text())
-    return [_newest(name, locked.get(name, "nothing"), run or _pip_output) for name in ONLINE]
+    return [_newest(name, locked.get(name, "nothing")) for name in ONLINE]
 
 
 def compare(first: Path, second: Path) -> int:
@@ -130,9 +128,9 @@ def compare(first: Path, second: Path) -> int:
     return int(bool(differences))
 
 
-def _newest(name: str, pin: str, run: Runner) -> Line:
+def _newest(name: str, pin: str) -> Line:
     command = [sys.executable, "-m", "pip", "index", "versions", name]
-    found = re.search(rf"^{name} \(([^)]+)\)", run(command), re.MULTILINE)
+    found = re.search(rf"^{name} \(([^)]+)\)", _pip_output(command), re.MULTILINE)
     label = f"newest {name}"
     if found is None:
         remedy = f"is the network there? Try: {' '.join(command)}"

@@ -28,6 +28,8 @@ def check_env(env_or_creator: Any, steps: int = 200, seed: int = 0, actions_seed
     Args:
         env_or_creator: closed afterwards only if this function made it.
         steps: how long to play; should be enough for some episodes to end.
+        seed: of the environment.
+        actions_seed: of the random actions.
 
     Raises:
         APIUsageError: the contract is broken.

@@ -20,7 +20,12 @@ def check_vecenv(
 
     Checked are attributes, shapes and dtypes of all that it returns, the rows after an episode's
     end, the order of calls, that bad actions are refused, that a seed decides everything,
-    `driver_env`, `get_attr`, and that `close` may be repeated. It must be new: not yet reset.
+    `driver_env`, `get_attr`, and that `close` may be repeated.
+
+    Args:
+        vecenv_or_creator: new, that is, not yet reset.
+        steps: how long to play; should be enough for some episodes to end.
+        seed: of the environments.
 
     Raises:
         APIUsageError: the contract is broken.

@@ -165,15 +165,15 @@ def group_of(environ: Mapping[str, str]) -> Group:
 
 
 @contextmanager
-def connected(group: Group, device: str, timeout: timedelta = TIMEOUT) -> Iterator[None]:
+def connected(group: Group, device: str) -> Iterator[None]:
     """While this is open, the processes of `group` can exchange.
 
     Numbers travel by gloo, and gradients on GPUs by NCCL. Each process has the GPU of its local
     rank. A process that leaves by an exception does not wait for the others.
 
     Args:
+        group: from `group_of`.
         device: `train.device`; 'auto' and 'cuda' are the GPU of this process, where there are any.
-        timeout: for each exchange.
 
     Raises:
         ConfigError: there are fewer GPUs than processes, or one was named for all.
@@ -186,7 +186,7 @@ def connected(group: Group, device: str, timeout: timedelta = TIMEOUT) -> Iterat
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
     with group._exchange():
         distributed.init_process_group(
-            backend, rank=group.rank, world_size=group.size, timeout=timeout
+            backend, rank=group.rank, world_size=group.size, timeout=TIMEOUT
         )
     yield
     distributed.destroy_process_group()
