@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+
+from pufferlib.trainer import losses
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,8 @@ def seeds_equal(seeds: Any, seed: Any, num_envs: int) -> Any:
 
 def normalisation_leak(init: Any, batch: Any, *args: Any) -> None:
     init(batch, *args)
-    batch._advantages = batch._advantages - batch._advantages.mean()
-    batch._advantages /= batch._advantages.std() + 1e-8
+    valid = torch.from_numpy(batch._valid.ravel())
+    batch._advantages[valid] = losses.normalize(batch._advantages[valid])
     batch._returns = batch._advantages + batch._values
 
 

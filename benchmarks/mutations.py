@@ -56,6 +56,8 @@ def run(bug: str, env: str, seed: int, quick: bool) -> Run:
     except EOFError:
         sys.exit(f"{bug}, {env}, seed {seed}: the process ended before `puffer verify` did")
     process.join()
+    if not reached and bug != NO_BUG and BY_NAME[bug].env == env:
+        sys.exit(f"{bug}: {env} is there to find it, but never called {BY_NAME[bug].target}")
     return {
         "bug": bug,
         "env": env,

@@ -1,8 +1,9 @@
 """The trials of `puffer verify`: a sanity environment each, trained and measured as a user would.
 
-Beside the score, two numbers catch what a score forgives. A critic that expects something else than
-the episodes then bring has learnt from returns that are not theirs. And what was learnt from must
-be the steps that the environments count themselves, neither padding nor the rows of resets.
+Beside the score, three numbers catch what a score forgives. A critic that expects something else
+than the episodes then bring has learnt from returns that are not theirs. First observations that
+are equal must be valued alike, or the policy remembers the episode before. And what was learnt from
+must be the steps that the environments count themselves, neither padding nor the rows of resets.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from pufferlib.trainer.trainer import Trainer
 WORKERS = 4
 """Processes of each trial; more than two, so that batches are gathered from any two of them."""
 
+MOST_SPREAD = 0.001
+"""Bound of `Outcome.spread`, which is a matter of rounding where nothing is wrong."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
@@ -40,12 +44,13 @@ class Demand:
         score: mean of the evaluated episodes, at least.
         critic: how far the critic's mean may be from the mean return; None where no episode fits
             into a segment.
-        train: options of the group `train`.
+        train, env: options of these groups.
     """
 
     score: float
     critic: float | None = None
     train: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,7 @@ class Outcome:
     Attributes:
         score: mean over the evaluated episodes.
         critic: distance of the critic's mean from the mean return.
+        spread: the most that values of equal first observations differ.
         learnt: steps that were learnt from.
         played: steps of the episodes that ended meanwhile, as the environments count them.
         unfinished: how far the two may be apart, because of what had begun.
@@ -81,6 +87,7 @@ class Outcome:
 
     score: float | None = None
     critic: float | None = None
+    spread: float | None = None
     learnt: int = 0
     played: int = 0
     unfinished: int = 0
@@ -101,6 +108,11 @@ class Outcome:
             found.append(
                 f"critic {off}, at most {demand.critic:g}: advantages or returns across the ends "
                 "of episodes, rewards beside their steps, or targets that were changed"
+            )
+        if self.spread is not None and not self.spread <= MOST_SPREAD:
+            found.append(
+                f"equal first observations are valued {self.spread:.3f} apart, at most "
+                f"{MOST_SPREAD:g}: the recurrent state is not reset where an episode begins"
             )
         if abs(self.learnt - self.played) > self.unfinished:
             found.append(
@@ -131,8 +143,20 @@ TRIALS: tuple[Trial, ...] = (
     ),
     Trial(
         env="password",
-        full=Demand(score=0.9, critic=0.1),
-        quick=Demand(score=0.9, critic=0.1, train=_fast(20_000)),
+        # So long that the first success comes after several batches, until when nothing but the
+        # entropy bonus moves the policy: normalized advantages would, as noise.
+        full=Demand(
+            score=0.9,
+            critic=0.1,
+            train={"total_timesteps": 80_000, "norm_adv": False},
+            env={"length": 8},
+        ),
+        quick=Demand(
+            score=0.9,
+            critic=0.1,
+            train=_fast(40_000, norm_adv=False),
+            env={"length": 8},
+        ),
         meaning="exploration ends too early, or a late reward does not reach the steps before it",
     ),
     Trial(
@@ -146,7 +170,7 @@ TRIALS: tuple[Trial, ...] = (
         env="memory",
         # A third of the configuration's steps, as they are dear.
         full=Demand(score=0.9, critic=0.1, train={"total_timesteps": 100_000}),
-        quick=Demand(score=0.9, critic=0.1, train=_fast(30_000)),
+        quick=Demand(score=0.9, critic=0.1, train=_fast(20_000), env={"length": 1}),
         meaning="recurrent states are lost, kept too long, or another agent's",
     ),
     Trial(
@@ -158,7 +182,7 @@ TRIALS: tuple[Trial, ...] = (
     Trial(
         env="spaces",
         full=Demand(score=0.9, critic=0.1),
-        quick=Demand(score=0.9, critic=0.1, train=_fast(30_000)),
+        quick=Demand(score=0.9, critic=0.1, train=_fast(20_000, learning_rate=1e-2)),
         meaning="what has parts is flattened and restored in different ways, or comes late",
     ),
     Trial(
@@ -204,7 +228,7 @@ def configure(env: str, demand: Demand, seed: int) -> Config:
         "zero_copy": False,
     }
     train = {"loggers": ("none",), "checkpoint_interval": 0, **demand.train, "seed": seed}
-    return load_config(env, overrides={"train": train, "vec": pool})
+    return load_config(env, overrides={"train": train, "vec": pool, "env": demand.env})
 
 
 def _train_and_measure(config: Config, episodes: int) -> dict[str, Any]:
@@ -227,7 +251,7 @@ def _train_and_measure(config: Config, episodes: int) -> dict[str, Any]:
 
 def _train(trainer: Trainer) -> dict[str, Any]:
     """Train to the end, and say what was learnt from and what the critic is worth."""
-    played, length = 0.0, 0.0
+    played = length = 0.0
     while True:
         stats = clean_pufferl.evaluate(trainer)
         if "episode_length" in stats:
@@ -236,11 +260,14 @@ def _train(trainer: Trainer) -> dict[str, Any]:
         if trainer.progress() >= 1:
             break
         clean_pufferl.train(trainer)
+    learnt = trainer.global_step
+    clean_pufferl.evaluate(trainer)  # whose segments all began under the final policy
     config, agents = trainer.config, trainer.vecenv.num_agents
     segments = trainer.experience.collect(config.gamma, config.gae_lambda)
     return {
         "critic": critic_error(segments, config.gamma),
-        "learnt": trainer.global_step,
+        "spread": spread_of_starts(segments),
+        "learnt": learnt,
         "played": round(played),
         "unfinished": agents * (config.bptt_horizon + round(length)),
     }
@@ -257,6 +284,20 @@ def critic_error(segments: Segments, gamma: float) -> float | None:
     if not whole.any():
         return None
     return abs(float(segments.values[whole].mean()) - float(returns[whole].mean()))
+
+
+def spread_of_starts(segments: Segments) -> float | None:
+    """The most that the values of equal first observations differ; None without equal ones."""
+    first = segments.starts & segments.valid
+    rows, values = segments.observations[first], segments.values[first]
+    if not len(rows):
+        return None
+    _, group, counts = np.unique(
+        rows.reshape(len(rows), -1), axis=0, return_inverse=True, return_counts=True
+    )
+    group = group.ravel()
+    spreads = [float(np.ptp(values[group == i])) for i in np.flatnonzero(counts > 1)]
+    return max(spreads, default=None)
 
 
 def returns_to_end(

@@ -114,13 +114,15 @@ def test_losses():
     assert bugs.entropy_sign(lambda *_: (1, 2, 3)) == (1, 2, -3)
 
     def init(batch):
-        batch._advantages, batch._values = torch.tensor([1.0, 3.0]), torch.tensor([10.0, 20.0])
+        batch._valid = np.array([[True, False], [True, True]])
+        batch._advantages = torch.tensor([1.0, 0.0, 3.0, 5.0])
+        batch._values = torch.tensor([10.0, 20.0, 30.0, 40.0])
 
     batch = SimpleNamespace()
     bugs.normalisation_leak(init, batch)
-    expected = torch.tensor([-1, 1]) * 0.5**0.5
+    expected = torch.tensor([-1.0, 0.0, 0.0, 1.0]) * 1.5**0.5
     torch.testing.assert_close(batch._advantages, expected)
-    torch.testing.assert_close(batch._returns, expected + torch.tensor([10.0, 20.0]))
+    torch.testing.assert_close(batch._returns, expected + batch._values)
 
 
 # -- the study ---------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ def test_passing_trial_as_json(monkeypatch, capsys):
     assert trial["learnt"] == 256
     assert 0 <= trial["score"] <= 1
     assert trial["critic"] is not None
+    assert trial["spread"] < 1e-5
     assert trial["error"] is None
 
 
@@ -98,6 +99,7 @@ def test_nothing_is_wrong_with_what_was_demanded():
         ({"score": float("nan")}, "score nan < 0.9: that"),
         ({"critic": 0.101}, "critic off by 0.101, at most 0.1"),
         ({"critic": None}, "critic episodes never begin, at most 0.1"),
+        ({"spread": 0.002}, "equal first observations are valued 0.002 apart, at most 0.001"),
         ({"played": 979}, "learnt from 1,000 steps, played 979"),
         ({"played": 1021}, "learnt from 1,000 steps, played 1,021"),
         ({"score": None, "error": "OSError: no"}, "OSError: no: the run broke off"),
@@ -128,3 +130,17 @@ def test_critic_is_measured_where_whole_episodes_begin():
     assert trials.critic_error(segments, 0.5) == 0.125
     segments.starts[:] = False
     assert trials.critic_error(segments, 0.5) is None
+
+
+def test_spread_is_that_of_equal_first_observations():
+    segments = SimpleNamespace(
+        observations=np.array([[[1, 2], [1, 2], [1, 2]], [[1, 2], [3, 4], [3, 5]]], np.int8),
+        starts=np.array([[1, 0, 1], [1, 1, 1]], bool),
+        valid=np.array([[1, 1, 0], [1, 1, 1]], bool),
+        values=np.array([[0.5, 9, 9], [0.25, 7, 8]], np.float32),
+    )
+    assert trials.spread_of_starts(segments) == 0.25
+    segments.starts[1, 0] = False  # now none is there twice
+    assert trials.spread_of_starts(segments) is None
+    segments.starts[:] = False
+    assert trials.spread_of_starts(segments) is None
