@@ -1,6 +1,7 @@
 """Squared: its rules worked out by hand, its stream of targets, its best player."""
 
 import copy
+import itertools
 import pickle
 
 import gymnasium
@@ -152,6 +153,23 @@ def test_a_player_with_memory_reaches_the_best_score_with_many_targets():
                 hits[tuple(np.argwhere(np.where(hits == 1, 0, before) == 1)[0])] = 1
         assert info["score"] == 1.0
         assert total == pytest.approx(16.0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_several_targets_tell_the_certain_the_random_and_the_remembering_player_apart(n):
+    env = Squared(distance_to_target=1, num_targets=n)
+    env.reset(seed=3)
+    state = env.get_state()
+    hits = [MOVES.index((t // 3 - 1, t % 3 - 1)) for t in env._targets]
+
+    def score(actions):
+        env.set_state(state)
+        return rollout(env, actions)[1][4]["score"]
+
+    scores = {actions: score(actions) for actions in itertools.product(hits, repeat=n)}
+    assert scores[(hits[0],) * n] == 1 / n
+    assert np.mean(list(scores.values())) == pytest.approx(1 - (1 - 1 / n) ** n)
+    assert scores[tuple(hits)] == 1
 
 
 def test_trajectory_of_a_seed():

@@ -62,10 +62,17 @@ class Squared(StreamEnv[Observation, int]):
     score is 1 with the return `num_targets`; it takes no luck, only a shortest path to one
     target after another.
 
-    What it tests. With one target (the default) every observation has a best action. With more,
-    hit targets look like the others: a policy without memory must be stochastic in the centre
-    and deterministic outside it, one with memory can score 1. A larger distance asks for more
-    exploration, more targets for more memory.
+    What it tests. With one target (the default) every observation has a best action, so that
+    whatever separates observations, actions and rewards from each other shows. Settings probe
+    one more thing each, or several together:
+
+    * exploration: a larger distance;
+    * stochasticity: several targets at the distance 1, and a policy without memory. Hit targets
+      look like the others, so in the centre it must be random: always the same target scores
+      1/n, all n equally often 1 - (1 - 1/n)^n on average, which is the best;
+    * memory: the same with a recurrent policy, which can remember what it hit and score 1;
+    * jointly: several targets far away. In the centre a policy without memory must be
+      random, outside it must be certain.
 
     Observation: int8 `(2d + 1, 2d + 1)`; 0 empty, 1 target, -1 agent. Actions: `Discrete(8)`,
     `MOVES`. The targets come from the environment's own SplitMix64 stream, started by
