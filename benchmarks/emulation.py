@@ -36,7 +36,7 @@ from pufferlib.vector.seeds import spread_seed
 
 BARE = "bare"
 
-# The design's limits: microseconds, a share of the environment's step, the ratio to Sync.
+# The goals: microseconds, a share of the environment's step, the ratio to Sync.
 LIMIT_US = {"noop": 1.0, "replay": 1.0}
 LIMIT_SHARE = {"nethack": 0.10}
 LIMIT_RATIO = {"noop": 1.5, "cartpole": 1.0}

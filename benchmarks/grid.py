@@ -1,4 +1,4 @@
-"""The founding blog's grid: how vectorization scales with cost, unevenness and processes.
+"""The grid of PufferLib's blog: how vectorization scales with cost, unevenness and processes.
 
     python benchmarks/vector.py --grid blog [--seconds 2] [--json FILE]
 

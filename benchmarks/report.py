@@ -21,7 +21,7 @@ from pufferlib.vector.sizes import available_cores
 
 @dataclass(frozen=True)
 class Judged:
-    """A number of the design, and what was reached."""
+    """A goal, and what was reached."""
 
     row: str
     reached: float

@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     ),
 }
 
-# The design's numbers: times the fastest peer, and the share of the bound.
+# The goals: times the fastest peer, and the share of the bound.
 TIMES_PEERS = {"cartpole": 2.0, "squared": 2.0, "breakout": 1.0, "nethack": 1.0}
 SHARE_OF_BOUND = {"breakout": 0.9, "nethack": 0.9}
 NATIVE_SHARE = {"mlp": 0.8, "lstm": 0.9}
@@ -177,7 +177,7 @@ def judge_agents(results: Results) -> Iterator[Judged]:
 
 
 def judged(results: Results) -> list[Judged]:
-    """All of the design's numbers that could be measured."""
+    """All goals that could be measured."""
     found = [row for workload in results.loops for row in judge_loops(results, workload)]
     found += [row for kind in results.native for row in judge_native(results, kind)]
     return [*found, *judge_agents(results)]

@@ -68,7 +68,7 @@ class Target:
         return speeds[self.name] / max(speeds[peer] for peer in self.against if peer in speeds)
 
 
-# The design's numbers for two cores.
+# The goals for two cores.
 TARGETS = (
     Target("noop", ours(2), 20, PEERS),
     Target("noop", ours(4), 10, PEERS),
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
     parser.add_argument("--markdown", type=Path, help="write the README's table to this file")
     parser.add_argument("--plot", type=Path, help="draw the speeds (needs matplotlib)")
-    parser.add_argument("--grid", choices=["blog"], help="the founding blog's grid instead")
+    parser.add_argument("--grid", choices=["blog"], help="the grid of PufferLib's blog instead")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     args = parser.parse_args()
     if args.grid:

@@ -19,7 +19,7 @@ from pufferlib.trainer.config import TrainConfig, VecConfig
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "pages"
 TEXTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/REPORTS.md")),
     *sorted(PAGES.glob("*.md")),
 ]
 # Names of PufferLib in the README's table for those who come from there.

@@ -77,7 +77,7 @@ class LastResets:
 class RestartingGroup(EnvGroup):
     """An `EnvGroup` whose environments, up to `limit` times each, are made anew when they raise.
 
-    What a policy and a trainer see, in the design's kinds of rows: the step that failed gives a
+    What a policy and a trainer see, row by row: the step that failed gives a
     lost row, truncated and absent (mask False) and with the last observation, so that the
     transition into it counts for nothing; the next step gives the first row of an episode of the
     new environment. With SAME_STEP the lost row already shows that first observation, and the last

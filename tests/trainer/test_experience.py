@@ -70,7 +70,7 @@ def feed(experience, rows):
     return True
 
 
-# One letter per row of the design's table, and what must follow from it.
+# The rows of an episode, as docs/pages/rows.md has them, and what must follow from each.
 TABLE = [
     # kind,                 flags, mask, begins a life, is a sample
     ("after reset",         "",    1,    1,             1),
