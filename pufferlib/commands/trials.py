@@ -261,7 +261,8 @@ def _train(trainer: Trainer) -> dict[str, Any]:
             break
         clean_pufferl.train(trainer)
     learnt = trainer.global_step
-    clean_pufferl.evaluate(trainer)  # whose segments all began under the final policy
+    clean_pufferl.reset(trainer)  # else there are segments that began under an older policy
+    clean_pufferl.evaluate(trainer)
     config, agents = trainer.config, trainer.vecenv.num_agents
     segments = trainer.experience.collect(config.gamma, config.gae_lambda)
     return {
