@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
@@ -16,12 +17,22 @@ _SCALARS = (int, float, bool, str, types.NoneType)
 
 
 def did_you_mean(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """The end of an error message: the nearest of `names`, or else all of them."""
+    """The end of an error message: the nearest of `names`, or else all of them.
+
+    Initials are nearest to their words, `lr` to `learning_rate`.
+    """
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [known for known in names if _by_initials(known) == name]
+    close += difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {prefix}{close[0]}?"
     return f"; known: {', '.join(sorted(names))}" if names else "; nothing can be set here"
+
+
+def _by_initials(name: str) -> str:
+    """`--train.lr` for `--train.learning-rate`."""
+    group, dot, option = name.rpartition(".")
+    return f"{group}{dot}{''.join(word[:1] for word in re.split('[-_]', option))}"
 
 
 def flatten(

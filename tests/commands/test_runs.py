@@ -1,6 +1,8 @@
 """`puffer runs`: the list, the comparison, JSON; damaged runs among them."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from run_dirs import make_run
@@ -58,6 +60,18 @@ def test_json_has_everything(three, capsys):
     assert first["metrics"]["train/entropy"] == 0.5
     assert second["config"]["train"]["gamma"] == 0.9
     assert second["record"]["lock"] == "abcdefabcdef"
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_reader_that_has_seen_enough_is_no_error(three):
+    for number in range(100):  # more than a pipe holds
+        make_run(three, f"squared-20260104T000000-{number:04x}", points=[(1, 0.5)])
+    command = [sys.executable, "-m", "pufferlib", "runs", "--json", "--data-dir", str(three)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"[\n"
+        process.stdout.close()
+        assert b"BrokenPipeError" not in process.stderr.read()
+    assert process.returncode == 1
 
 
 def test_runs_side_by_side(three, capsys):

@@ -17,7 +17,7 @@ from pufferlib.trainer.config import (
     options_of,
     read_toml,
 )
-from pufferlib.trainer.options import describe, flatten, parse
+from pufferlib.trainer.options import describe, did_you_mean, flatten, parse
 from pufferlib.trainer.setup import (
     canonical_name,
     config_from_dict,
@@ -67,6 +67,20 @@ def test_config_survives_json():
     config = load_config("squared", overrides={"train": {"target_kl": 0.1}, "use_rnn": True})
     restored = config_from_dict(json.loads(json.dumps(config.to_dict())))
     assert restored == config
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "hint"),
+    [
+        ("lr", ["loggers", "learning_rate"], "; did you mean learning_rate?"),
+        ("--train.lr", ["--train.loggers", "--train.learning-rate"], "--train.learning-rate?"),
+        ("gama", ["gamma", "gae_lambda"], "; did you mean gamma?"),
+        ("zzz", ["b", "a"], "; known: a, b"),
+        ("zzz", [], "; nothing can be set here"),
+    ],
+)
+def test_a_mistyped_name_gets_the_nearest(name, names, hint):
+    assert did_you_mean(name, names).endswith(hint)
 
 
 def test_groups_are_laid_flat_by_joined_names():
