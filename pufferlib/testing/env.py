@@ -48,7 +48,7 @@ def check_env(env_or_creator: Any, steps: int = 200, seed: int = 0, actions_seed
         require_equal(
             first,
             _play(env, actions, seed, pattern=0xA5),
-            f"{_name(env)}: values that were never written, as runs over other garbage show:",
+            f"{_name(env)}: values that were never written, as runs over other garbage show",
         )
         check_rows(first, env)
         _check_ignored_actions(env, actions, first, seed, actions_seed)

@@ -160,6 +160,6 @@ def test_a_changed_source_is_compiled_anew(here):
     source = Path("new_game", "new_game.c")
     ask = "import new_game as g; e = g.NewGame(1); e.reset(1); print(e.observations[0, 0])"
     assert subprocess.check_output([sys.executable, "-c", ask], text=True) == "0.0\n"
-    source.write_text(source.read_text().replace("size / 2;", "0;"))
+    source.write_text(source.read_text().replace("options[SIZE] / 2;", "0;"))
     assert subprocess.check_output([sys.executable, "-c", ask], text=True) == "-1.0\n"
     assert len(list(Path("new_game", "__pycache__").glob("*.so"))) == 2
