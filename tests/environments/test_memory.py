@@ -6,7 +6,6 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,10 +112,6 @@ def test_seeds_give_streams_and_no_seed_continues_them():
     assert len(set(streams[0])) > 5
     unseeded = Memory()
     assert abs(unseeded.reset()[0][0]) == 1
-
-
-def test_gymnasium_accepts_it():
-    check_env(Memory(), skip_render_check=True)
 
 
 def test_copies_pickles_and_states_continue_the_same_way():

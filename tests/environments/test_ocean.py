@@ -1,14 +1,10 @@
 """Squared: its rules worked out by hand, its stream of targets, its best player."""
 
-import copy
 import itertools
-import pickle
 
 import gymnasium
 import numpy as np
 import pytest
-import torch
-from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -274,19 +270,6 @@ def test_observations_are_snapshots():
     assert (first == kept).all()
 
 
-def test_gymnasium_accepts_it():
-    check_env(Squared(), skip_render_check=True)
-
-
-def test_copies_and_pickles_continue_the_same_way():
-    env = Squared(num_targets=3)
-    env.reset(seed=1)
-    env.step(UP)
-    twins = [env, copy.deepcopy(env), pickle.loads(pickle.dumps(env))]
-    runs = [[(twin.step(a)[1], twin.reset()[0].tolist()) for a in (LEFT, UP)] for twin in twins]
-    assert runs[0] == runs[1] == runs[2]
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -327,14 +310,3 @@ def test_made_environment_reports_the_score():
         grid, _, terminated, _, info = env.step(aim(grid))
     assert terminated
     assert info == {"score": 1.0, "episode_return": pytest.approx(1.0), "episode_length": 3}
-
-
-def test_policies_act_on_it():
-    env = ocean.make_env()
-    grid, _ = env.reset(seed=0)
-    batch = torch.from_numpy(np.stack([grid, grid]))
-    policy = ocean.Policy(env)
-    logits, value = policy(batch)
-    assert (logits.shape, value.shape) == ((2, 8), (2, 1))
-    logits, value, state = ocean.Recurrent(env, ocean.Policy(env, hidden_size=32))(batch)
-    assert (logits.shape, state[0].shape) == ((2, 8), (1, 2, 32))
