@@ -36,7 +36,7 @@ class TrainConfig:
     seed: int = 1
     """Seeds the policy's weights, the sampled actions, the minibatches and the environments."""
     torch_deterministic: bool = True
-    """Let torch choose deterministic kernels only."""
+    """Let cuDNN choose deterministic algorithms only; without a GPU it changes nothing."""
     device: str = "auto"
     """'auto' takes CUDA if there is a GPU and the CPU otherwise; or a torch device name."""
     # Threads wait for each other in every small operation, so that one busy neighbour (an
