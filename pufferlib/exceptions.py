@@ -30,7 +30,7 @@ class WorkerError(PufferError, RuntimeError):
 
 
 class EnvironmentSetupError(PufferError, ImportError):
-    """An environment's package is missing or cannot be imported; the message has the remedy."""
+    """What an environment or an option needs is missing here; the message has the remedy."""
 
 
 class CheckpointError(PufferError, RuntimeError):
