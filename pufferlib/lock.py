@@ -55,14 +55,14 @@ def lock_hash(root: Path) -> str:
     digest = hashlib.sha256()
     for path in [root / LOCK, *sorted((root / ISLANDS).glob("*.txt"))]:
         digest.update(f"[{path.relative_to(root).as_posix()}]\n".encode())
-        for line in sorted(set(_normalised(path.read_text()))):
+        for line in sorted(set(_normalized(path.read_text()))):
             digest.update(f"{line}\n".encode())
     return digest.hexdigest()[:12]
 
 
 def pins(text: str) -> dict[str, str]:
     """Version of each name that the text of a lock pins with `==`; names are canonical."""
-    pairs = (line.partition("==") for line in _normalised(text))
+    pairs = (line.partition("==") for line in _normalized(text))
     return {name: version.partition(";")[0] for name, operator, version in pairs if operator}
 
 
@@ -71,7 +71,7 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _normalised(text: str) -> Iterator[str]:
+def _normalized(text: str) -> Iterator[str]:
     for line in text.splitlines():
         line = _COMMENT.sub("", line).strip()
         pin = _PIN.fullmatch(line)

@@ -58,7 +58,7 @@ def reset_keywords(
 def to_gymnasium_space(space: Any) -> spaces.Space[Any]:
     """A space of the old `gym` package as the Gymnasium space of the same name.
 
-    Recognised by class name, so `gym` itself is not imported. Gymnasium spaces pass unchanged.
+    Recognized by class name, so `gym` itself is not imported. Gymnasium spaces pass unchanged.
 
     Raises:
         APIUsageError: the space has no counterpart.
