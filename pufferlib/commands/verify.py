@@ -68,6 +68,9 @@ def verify(arguments: Sequence[str]) -> int:
     else:
         console = Console()
         console.print(table(lines))
+        for line in lines:
+            for failure in line.failures:
+                console.print(Text(f"{line.trial.env}: {failure}", style="red"))
         console.print(summary(lines), highlight=False)
     return 0 if passed else 1
 
@@ -93,14 +96,15 @@ def report(lines: Sequence[Line], options: VerifyArguments) -> dict[str, Any]:
 
 
 def table(lines: Sequence[Line]) -> Table:
-    """A row per trial, with what is wrong below its verdict."""
+    """A row per trial."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
     made.add_column("Environment")
     for column in ("Score", "at least", "Critic off by", "at most", "Steps", "Seconds"):
         made.add_column(column, justify="right")
-    made.add_column("", overflow="fold")
+    made.add_column("")
     for line in lines:
-        made.add_row(*_cells(line), _verdict(line.failures))
+        verdict = Text("failed", style="red") if line.failures else Text("ok", style="green")
+        made.add_row(*_cells(line), verdict)
     return made
 
 
@@ -133,9 +137,3 @@ def _cells(line: Line) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _verdict(failures: Sequence[str]) -> Text:
-    if not failures:
-        return Text("ok", style="green")
-    return Text("failed\n" + "\n".join(f"→ {failure}" for failure in failures), style="red")
