@@ -64,6 +64,8 @@ def test_the_result_is_shown_and_stored_and_training_takes_it(asked, cache, caps
         **tuned,
         "zero_copy": True,
         "seed": None,
+        "timeout": None,
+        "restart": 0,
         "auto": False,
     }
     assert resolved_vec(capsys, *options, "--vec.num-envs", "32")["num_envs"] == 32
