@@ -1,5 +1,6 @@
 """`puffer new-env`: what it writes, what it refuses, and that what it writes works."""
 
+import copy
 import importlib
 import os
 import shutil
@@ -139,13 +140,26 @@ def test_both_kinds_pass_their_own_tests_and_play_alike(here):
         assert slow.observations[0, 0] == fast.observations[0, 0]
     with pytest.raises(ValueError, match="could not broadcast"):
         fast.step(np.zeros(2, np.int64))  # which C would not notice
+    assert_a_copy_has_rows_of_its_own(fast)
+
+
+def assert_a_copy_has_rows_of_its_own(env):
+    env.reset(seed=1)
+    env.step(np.array([1]))
+    twin = copy.deepcopy(env)
+    env.step(np.array([1]))
+    assert twin.observations[0, 0] == 0.25
+    twin.step(np.array([0]))
+    assert (twin.observations[0, 0], env.observations[0, 0]) == (0, 0.5)
 
 
 @pytest.mark.slow
 def test_the_native_kind_is_trained_to_its_best_score(here):
     new_env.write("new_game", native=True)
     name = "new_game:NewGame"
-    assert main(["train", name, "--train.loggers", "none"]) == 0
+    workers = ["--vec.backend", "multiprocessing", "--vec.num-envs", "2"]
+    options = [*workers, "--env.num-agents", "128", "--train.loggers", "none"]
+    assert main(["train", name, *options]) == 0
     content = checkpoint.read(find_checkpoint("latest", name, "runs"))
     config = load_config(name)
     with make_vecenv(config) as vecenv:
