@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -17,8 +15,8 @@ from typing import Any
 import psutil
 
 import pufferlib
-from pufferlib.exceptions import ConfigError
 from pufferlib.lock import find_root, lock_hash
+from pufferlib.trainer.json_files import read_json, write_json
 
 RECORD_FILE = "run.json"
 FORMAT = 1
@@ -108,35 +106,6 @@ def revision(directory: Path) -> dict[str, Any] | None:
         return None
     commit, _, dirty = output.partition("-")
     return {"commit": commit, "dirty": bool(dirty)}
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None where the file is missing, damaged, or has something else."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write an object to a JSON file of a run, whole or not at all.
-
-    Raises:
-        ConfigError: it cannot be written; an older file is untouched.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(values, indent=2, default=str) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {error.strerror}; free some space or choose another "
-            "train.data_dir"
-        ) from error
-    finally:
-        with suppress(OSError):  # it has been renamed, or what is in its way is no file
-            temporary.unlink()
 
 
 def _now() -> str:

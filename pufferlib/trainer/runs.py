@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pufferlib.exceptions import CheckpointError, ConfigError
+from pufferlib.trainer.json_files import write_json
 from pufferlib.trainer.options import did_you_mean
-from pufferlib.trainer.record import write_json
 
 CONFIG_FILE = "config.json"
 LATEST = "latest.pt"

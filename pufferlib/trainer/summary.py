@@ -11,6 +11,7 @@ from typing import Any
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer import record
 from pufferlib.trainer.curves import METRICS_FILE, last_point
+from pufferlib.trainer.json_files import read_json
 from pufferlib.trainer.options import did_you_mean
 from pufferlib.trainer.runs import CONFIG_FILE, checkpoint_dir
 
@@ -63,7 +64,7 @@ class RunSummary:
 def summarize(run_dir: Path) -> RunSummary:
     """What is known of a run."""
     written = record.read(run_dir) or {}
-    config = record.read_json(run_dir / CONFIG_FILE)
+    config = read_json(run_dir / CONFIG_FILE)
     metrics = last_point(run_dir / METRICS_FILE) or {}
     known = config or {}
     score_key = written.get("score_key") or known.get("score_key")

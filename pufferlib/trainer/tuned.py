@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from typing import Any
 from pufferlib import __version__
 from pufferlib.exceptions import ConfigError
 from pufferlib.trainer.config import Config, VecConfig, merge
+from pufferlib.trainer.json_files import write_json
 from pufferlib.vector.sizes import CGROUP, available_cores, cgroup_quota
 
 # Options of `VecConfig` that are stored.
@@ -48,16 +48,7 @@ def save(config: Config, make_kwargs: Mapping[str, Any], steps_per_second: float
         "steps_per_second": round(steps_per_second, 1),
         "vec": {name: getattr(vec, name) for name in TUNED},
     }
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"the result cannot be stored in {path}: {error.strerror}; let XDG_CACHE_HOME name a "
-            "directory that you may write to"
-        ) from error
+    write_json(path, content, "let XDG_CACHE_HOME name a directory that you may write to")
     return path
 
 

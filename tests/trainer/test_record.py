@@ -1,6 +1,7 @@
 """run.json, and runs at a glance: whole, interrupted, killed, damaged."""
 
 import os
+import secrets
 import subprocess
 
 import pytest
@@ -55,9 +56,10 @@ def test_git_revision_and_whether_files_differ(tmp_path):
     assert record.revision(tmp_path) == {"commit": clean["commit"], "dirty": True}
 
 
-def test_a_record_that_cannot_be_written_is_said_and_leaves_the_older(tmp_path):
+def test_a_record_that_cannot_be_written_is_said_and_leaves_the_older(tmp_path, monkeypatch):
     record.begin(tmp_path, "squared", "score", [])
-    (tmp_path / f".run.json.{os.getpid()}.tmp").mkdir()  # in the way of the new one
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "0")
+    (tmp_path / ".run.json.0.tmp").mkdir()  # in the way of the new one
     with pytest.raises(ConfigError, match="cannot write .*run.json: Is a directory; free some"):
         record.finish(tmp_path, "finished", {})
     assert record.read(tmp_path)["state"] == "running"

@@ -81,7 +81,7 @@ def test_what_is_saved_comes_back(cache):
 
 def test_a_place_that_cannot_be_written_is_named(cache):
     cache.write_text("a file")
-    with pytest.raises(ConfigError, match=r"cannot be stored in .*squared-.*XDG_CACHE_HOME"):
+    with pytest.raises(ConfigError, match=r"cannot write .*squared-.*let XDG_CACHE_HOME name"):
         tuned.save(SQUARED, FOUND, 1.0)
 
 
