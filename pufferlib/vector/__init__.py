@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pufferlib.vector.ray import Ray as Ray
     from pufferlib.vector.tuning.result import Tuning as Tuning
 
-__all__ = ["Multiprocessing", "Serial", "VecEnv", "autotune", "make"]
+__all__ = ["Multiprocessing", "Serial", "Tuning", "VecEnv", "autotune", "make"]
 
 
 def __getattr__(name: str) -> Any:
