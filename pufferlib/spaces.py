@@ -15,6 +15,7 @@ from pufferlib.exceptions import SpaceError
 MAX_EXACT_FLOAT32 = 2**24
 
 __all__ = [
+    "MAX_EXACT_FLOAT32",
     "Box",
     "Dict",
     "Discrete",
@@ -30,6 +31,7 @@ __all__ = [
     "is_multidiscrete",
     "joint_space",
     "row_layout",
+    "unsupported_reason",
 ]
 
 
