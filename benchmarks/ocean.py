@@ -5,7 +5,7 @@
 Random actions through the Python `step`, every contestant several times in turn; the best run of
 each counts, since whatever else the machine does only slows a run down. The anchor is PufferLib 3.0
 on the same kind of game, measured once on a quiet machine of 2 cores: Squared of 11 × 11 cells,
-Pong of 8 numbers, Breakout of 118.
+Pong of 8 numbers, Breakout of 118, Snake with windows of 11 × 11 cells.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from contestants import Stepper, envpool, steps_per_second
 from rich.console import Console
 from rich.table import Table
 
-from pufferlib.environments.ocean.native import NativeBreakout, NativeEnv, NativePong, NativeSquared
+from pufferlib.environments.ocean.native import (
+    NativeBreakout,
+    NativeEnv,
+    NativePong,
+    NativeSnake,
+    NativeSquared,
+)
 
-ANCHORS = {"Squared": 80e6, "Pong": 34e6, "Breakout": 5.4e6}
+ANCHORS = {"Squared": 80e6, "Pong": 34e6, "Breakout": 5.4e6, "Snake": 4.9e6}
 TARGET, TARGET_TWO_THREADS = 1.2, 1.8
 
 # The distance gives PufferLib's 11 × 11 cells.
@@ -31,6 +37,7 @@ GAMES: dict[str, Callable[..., NativeEnv]] = {
     "Squared": functools.partial(NativeSquared, distance_to_target=5),
     "Pong": NativePong,
     "Breakout": NativeBreakout,
+    "Snake": NativeSnake,
 }
 
 

@@ -4,7 +4,7 @@
 
 Both play among their like, and then against each other, every second snake of a map being the
 policy's. Counted are the first episodes of every snake, so that long lives weigh no less than short
-ones. The policy takes its most likely action.
+ones. The policy's actions are sampled, as in training.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ def greedy(windows: Windows) -> Actions:
     return np.array([1, 0, 2])[np.argmin(costs, axis=0)]
 
 
-def load(path: str) -> Player:
-    """The policy of a checkpoint, which has no memory."""
+def load(path: str, seed: int) -> Player:
+    """The policy of a checkpoint, which has no memory; `seed` is that of its choices."""
     content = checkpoint.read(path)
     config = config_of_checkpoint(content, path, NAME)
     with vector.make(NativeSnake, env_kwargs={"num_agents": 16}) as vecenv:
         policy = policy_of_checkpoint(content, path, config, vecenv).cpu().eval()
     print(f"{sum(p.numel() for p in policy.parameters()):,} parameters")
 
+    generator = torch.Generator().manual_seed(seed)
+
     @torch.no_grad()
     def play(windows: Windows) -> Actions:
         logits, _ = policy(torch.from_numpy(windows))
-        return logits.argmax(-1).numpy()
+        return torch.multinomial(logits.softmax(-1), 1, generator=generator)[:, 0].numpy()
 
     return play
 
@@ -92,7 +94,7 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    policy = load(options.checkpoint)
+    policy = load(options.checkpoint, options.seed)
     table = Table("player", "against", "score", "95 % interval", "episodes")
     for name, player, rival, other in (
         ("policy", policy, "itself", policy),

@@ -30,8 +30,9 @@ class NativeSnake(NativeEnv):
     Reward. 1 for each food, -1 for dying.
 
     Score. The share that was eaten of the `max_length` - 2 cells of food that win. The best is 1.
-    What a person scores was not measured; `benchmarks/snake.py` has a player of a few lines that
-    takes the shortest way to the nearest food without biting anything at once.
+    What a person scores was not measured. A player of a few lines that takes the shortest way to
+    the nearest food and bites nothing at once scores 0.33, the policy of `puffer train
+    snake_native`, of 16,132 parameters, 0.69 (`benchmarks/snake.py`).
 
     Observation: int8 `(2 * vision + 1, 2 * vision + 1)`, the cells around the head, turned so that
     the snake looks up; 0 empty, 1 food, -1 wall or body, -2 head (the own one is in the centre).
