@@ -45,9 +45,8 @@ def test_the_greedy_player_goes_to_the_nearest_food_and_bites_nothing(food, wall
 @pytest.mark.skipif(not native.available, reason="needs the compiled core")
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_a_trained_policy_beats_the_greedy_player(seed, tmp_path):
-    assert (
-        cli.main(["train", "snake_native", "--data-dir", str(tmp_path), "--seed", str(seed)]) == 0
-    )
+    options = ["--train.data-dir", str(tmp_path), "--train.seed", str(seed)]
+    assert cli.main(["train", "snake_native", *options]) == 0
     policy = snake.load(str(max(tmp_path.rglob("*.pt"))), seed)
     mine = np.mean(snake.scores(policy, snake.greedy, OPTIONS)[0])
     its = np.mean(snake.scores(snake.greedy, policy, OPTIONS)[0])
