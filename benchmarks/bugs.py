@@ -170,7 +170,7 @@ BUGS = (
     Bug("mask ignored", "pufferlib.trainer.experience:valid_transitions", mask_ignored, "bandit"),
     Bug("bytes reordered", "pufferlib.pytorch:_nativize_leaf", bytes_reordered, "spaces"),
     Bug("action offset", "pufferlib.vector.base:VecEnv.send", action_offset, "multiagent"),
-    Bug("entropy sign", "pufferlib.trainer.learn:sample_logits", entropy_sign, "stochastic"),
+    Bug("entropy sign", "pufferlib.trainer.learn:sample_logits", entropy_sign, "password"),
     Bug("stale observation", "pufferlib.vector.base:VecEnv.recv", stale_observation, "spaces"),
     Bug("seeds equal", "pufferlib.vector.base:env_seeds", seeds_equal, "spaces"),
     Bug(
