@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 
@@ -33,6 +34,15 @@ LOG_SECONDS = 1.0
 """Seconds between two points of the logged curves."""
 
 
+class Output(Console):
+    """A console whose reader may leave: the run ends then as after any error, with a checkpoint."""
+
+    def on_broken_pipe(self) -> None:
+        """Instead of rich's own way, which ends the program on the spot."""
+        self.quiet = True  # whatever is still said, nobody hears
+        raise BrokenPipeError(errno.EPIPE, "nobody reads what the run prints any more")
+
+
 class Session:
     """Builds everything that a run needs, then runs it.
 
@@ -55,7 +65,7 @@ class Session:
         self.config = config
         self.run_dir = run_dir
         self.group = group
-        self.console = console or Console(quiet=not group.is_main)
+        self.console = console or Output(quiet=not group.is_main)
         # Before all that takes time: a package may be missing.
         names = config.train.loggers
         self._loggers = make_loggers(names, self._print) if group.is_main else Loggers({})

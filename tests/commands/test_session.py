@@ -1,5 +1,6 @@
 """What a training leaves in its directory, and how it gets along with a disk that is full."""
 
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import torch
 
 from pufferlib import clean_pufferl
 from pufferlib.cli import main
+from pufferlib.commands import train as train_command
 from pufferlib.exceptions import CheckpointError
 from pufferlib.trainer import record
 from pufferlib.trainer.curves import read_points
@@ -77,6 +79,22 @@ def test_an_error_is_recorded(here, monkeypatch):
     written = record.read(only_run(here))
     assert written["state"] == "crashed"
     assert written["result"]["error"] == "ZeroDivisionError: the dice are gone"
+
+
+class Gone(io.StringIO):
+    """A pipe whose reader has left."""
+
+    def write(self, text):
+        raise BrokenPipeError
+
+
+def test_a_run_that_nobody_reads_any_more_ends_with_a_checkpoint(here, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError, match="nobody reads what the run prints any more"):
+        train_command.train(["squared", *SMALL, "--train.total-timesteps", "1000"])
+    monkeypatch.undo()
+    assert summarize(only_run(here)).checkpoint.name == "000001.pt"
+    assert "BrokenPipeError" in record.read(only_run(here))["result"]["error"]
 
 
 def test_a_logger_whose_package_is_missing_costs_no_environment(here, monkeypatch, capsys):
