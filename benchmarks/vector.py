@@ -274,8 +274,7 @@ def main() -> None:
     console, results = Console(width=None if os.isatty(1) else 140), Results()
     for env in args.envs:
         if (workload := WORKLOADS[env]).missing:
-            missing = f"pip install 'pufferlib[{workload.extra}]' brings it"
-            console.print(f"{env} is left out: {missing}")
+            console.print(f"{env} is left out: {workload.install} brings it")
             continue
         with console.status(f"measuring {env} …"):
             results.measure(env, tuple(args.workers), args.seconds, args.repeats)

@@ -88,6 +88,12 @@ def breakout() -> gymnasium.Env[Any, Any]:
     return make_env("breakout").env
 
 
+def gameboy() -> gymnasium.Env[Any, Any]:
+    from gameboy import GameBoy
+
+    return GameBoy()
+
+
 @dataclass(frozen=True)
 class Workload:
     """What one benchmark steps.
@@ -95,7 +101,8 @@ class Workload:
     Attributes:
         creators: one per environment.
         bound: how many times a bare environment's speed is possible; None: the number of cores.
-        package, extra: what must be importable, and the extra of pufferlib that brings it.
+        package, extra: what must be importable, and the extra of pufferlib that brings it; without
+            an extra pip knows the package by the same name.
     """
 
     creators: list[Creator]
@@ -107,6 +114,15 @@ class Workload:
     def missing(self) -> bool:
         """Whether what it needs is not installed."""
         return self.package is not None and importlib.util.find_spec(self.package) is None
+
+    @property
+    def install(self) -> str:
+        """What brings it."""
+        return (
+            f"pip install 'pufferlib[{self.extra}]'"
+            if self.extra
+            else f"pip install {self.package}"
+        )
 
 
 def spin(mean: int, deviation: int) -> Workload:
@@ -125,4 +141,5 @@ WORKLOADS = {
     "uneven": Workload([*[Sleep] * 7, functools.partial(Sleep, 1.25e-3)], bound=7 + 1 / 1.25),
     "nethack": Workload([nethack] * 8, package="nle", extra="nethack"),
     "breakout": Workload([breakout] * 8, package="ale_py", extra="atari"),
+    "gameboy": Workload([gameboy] * 8, package="pyboy"),
 }

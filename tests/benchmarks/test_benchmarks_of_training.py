@@ -1,6 +1,5 @@
 """The benchmarks of training: that they compare like with like, and what they make of numbers."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -11,13 +10,6 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    """A function that imports a script."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
 
 
 class Countdown(gymnasium.Env):
