@@ -1,4 +1,4 @@
-"""What the founding documents claim of speed, beside what this machine shows and allows.
+"""What PufferLib's own documents claim of speed, beside what this machine shows and allows.
 
     python benchmarks/claims.py [--seconds 1] [--repeats 3] [--claims atari nethack pokemon cleanrl]
 
@@ -34,7 +34,7 @@ WORKERS, POOL = ours(CORES), ours(CORES, pool=True)
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the founding documents about stepping environments.
+    """One sentence of these documents about stepping environments.
 
     Attributes:
         workload: what is measured.

@@ -1,6 +1,6 @@
 """A Game Boy game of our own, for PyBoy: what an emulated game costs without one that is not free.
 
-The founding documents speak of Pokemon Red, whose cartridge nobody may hand on. This program has
+PufferLib's own documents speak of Pokemon Red, whose cartridge nobody may hand on. This program has
 its rhythm and none of its content: it sleeps until a frame is drawn, reads the keys and scrolls. A
 game that computes more between two frames is slower, so its speed is a bound for such games.
 """
