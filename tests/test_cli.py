@@ -264,6 +264,8 @@ def test_envs_lists_what_is_here_and_what_is_not(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert all(name in text for name in ROWS)
     assert "puffer train squared" in text
+    words = text.replace(",", " ").split()
+    assert [name for row in ROWS.values() for name in row.tasks if name not in words] == []
     assert "puffer install nethack" in text
     assert "pip install 'pufferlib[nethack]'" in text
 

@@ -120,5 +120,6 @@ def _description(row: Row) -> Text:
 def _commands(row: Row) -> Text:
     if not row.installed:
         return Text(f"puffer install {row.name}\n{row.install}", style="yellow")
-    names = list(row.tasks) or [row.name]
-    return Text("\n".join(f"puffer train {name}" for name in names))
+    usual = next((name for name, task in row.tasks.items() if task == row.default), row.name)
+    others = [name for name in row.tasks if name != usual]
+    return Text(f"puffer train {usual}" + f"\nor {', '.join(others)}" * bool(others))
