@@ -151,7 +151,7 @@ BUGS = (
     ),
     Bug(
         "agents crossed",
-        "pufferlib.emulation.multi_agent:PettingZooRows._actions_of",
+        "pufferlib.emulation.multi_agent_rows:PettingZooRows._actions_of",
         agents_crossed,
         "multiagent",
     ),

@@ -52,6 +52,7 @@ _SUBMODULES = frozenset(
         "buffers",
         "clean_pufferl",
         "emulation",
+        "ends",
         "environment",
         "environments",
         "flatten",

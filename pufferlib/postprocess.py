@@ -11,6 +11,8 @@ import numpy as np
 from pettingzoo.utils import BaseParallelWrapper
 from pettingzoo.utils.env import ParallelEnv
 
+from pufferlib.ends import flags_of
+
 
 def unroll(info: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a nested dict as (`a/b/c`, value)."""
@@ -147,7 +149,7 @@ class MultiagentEpisodeStats(BaseParallelWrapper[Any, Any, Any]):
         for agent in acting:
             summary = self._summaries.setdefault(agent, EpisodeSummary())
             summary.add(rewards.get(agent, 0.0), infos.get(agent, {}))
-            if terminals.get(agent) or truncations.get(agent) or agent not in alive:
+            if any(flags_of(agent, terminals, truncations)) or agent not in alive:
                 summaries[agent] = self._summaries.pop(agent).result()
                 ended.add(agent)
         self._ended = (self._ended | ended) & alive

@@ -25,6 +25,7 @@ LAYERS = {
     "pictures": 0,
     "spaces": 0,
     "buffers": 1,
+    "ends": 1,
     "flatten": 1,
     "snapshot": 1,
     "environment": 2,

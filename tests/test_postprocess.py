@@ -159,6 +159,24 @@ def test_a_life_that_stays_listed_is_reported_once():
     assert infos[2]["b"]["episode_return"] == 6.0
 
 
+class Together(Lives):
+    """Its lives end together, by the flag `__all__` alone, and stay listed."""
+
+    def step(self, actions):
+        observations, rewards, terminals, _, infos = super().step(actions)
+        return observations, rewards, {"__all__": all(terminals.values())}, {}, infos
+
+
+def test_lives_that_end_by_a_common_flag_are_reported():
+    env = MultiagentEpisodeStats(
+        Together([("ab", "", ""), ("ab", "", ""), ("ab", "ab", "")], possible="ab")
+    )
+    env.reset()
+    infos = play(env, 2)
+    assert infos[0] == {"a": {}, "b": {}}
+    assert [infos[1][agent]["episode_return"] for agent in "ab"] == [3.0, 3.0]
+
+
 def test_a_second_life_has_its_own_report():
     script = [("ab", "", ""), ("b", "a", ""), ("ab", "", ""), ("", "ab", "")]
     env = MultiagentEpisodeStats(Lives(script, possible="ab"))

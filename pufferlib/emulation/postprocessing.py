@@ -9,7 +9,8 @@ import gymnasium
 from gymnasium.spaces import Space
 from pettingzoo.utils import BaseParallelWrapper
 
-from pufferlib.wrappers.conversion import flags_of, reset_keywords
+from pufferlib.ends import flags_of
+from pufferlib.wrappers.conversion import reset_keywords
 
 
 class Transition(NamedTuple):

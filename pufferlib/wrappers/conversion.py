@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from pufferlib.exceptions import APIUsageError
-
-# RLlib's key for a flag of all agents at once.
-ALL = "__all__"
 
 
 def accepts(function: Callable[..., Any], argument: str) -> bool:
@@ -23,16 +20,6 @@ def accepts(function: Callable[..., Any], argument: str) -> bool:
         return True
     keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     return keywords or argument in parameters
-
-
-def flags_of(
-    agent: Any, terminals: Mapping[Any, Any], truncations: Mapping[Any, Any]
-) -> tuple[bool, bool]:
-    """Whether the agent terminated and was truncated: by its own flags, else by `__all__`."""
-    own = terminals.get(agent, False), truncations.get(agent, False)
-    if any(own):
-        return bool(own[0]), bool(own[1])
-    return bool(terminals.get(ALL, False)), bool(truncations.get(ALL, False))
 
 
 def reset_keywords(

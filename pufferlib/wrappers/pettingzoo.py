@@ -7,8 +7,9 @@ from typing import Any
 from gymnasium import spaces
 from pettingzoo.utils.env import AECEnv, ParallelEnv
 
+from pufferlib.ends import ALL
 from pufferlib.exceptions import APIUsageError
-from pufferlib.wrappers.conversion import ALL, accepts, to_gymnasium_space
+from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
 
 
 class PettingZooTruncatedWrapper(ParallelEnv[Any, Any, Any]):

@@ -7,8 +7,9 @@ from typing import Any
 from gymnasium.spaces import Space
 from pettingzoo.utils.env import ParallelEnv
 
+from pufferlib.ends import ALL, flags_of
 from pufferlib.exceptions import APIUsageError
-from pufferlib.wrappers.conversion import ALL, flags_of, reset_keywords
+from pufferlib.wrappers.conversion import reset_keywords
 
 
 class RLlibToPettingZoo(ParallelEnv[Any, Any, Any]):

@@ -10,8 +10,9 @@ from gymnasium import spaces
 from gymnasium.wrappers.utils import create_zero_array
 from pettingzoo.utils import BaseParallelWrapper
 
+from pufferlib.ends import flags_of
 from pufferlib.exceptions import APIUsageError
-from pufferlib.wrappers.conversion import flags_of, reset_keywords
+from pufferlib.wrappers.conversion import reset_keywords
 
 
 class TeamEnv(BaseParallelWrapper[Any, Any, Any]):

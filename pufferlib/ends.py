@@ -1,0 +1,19 @@
+"""Whose life ends with a step, in the dicts of flags by agent that games return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# RLlib's key for a flag of all agents at once.
+ALL = "__all__"
+
+
+def flags_of(
+    agent: Any, terminals: Mapping[Any, Any], truncations: Mapping[Any, Any]
+) -> tuple[bool, bool]:
+    """Whether the agent terminated and was truncated: by its own flags, else by `__all__`."""
+    own = terminals.get(agent, False), truncations.get(agent, False)
+    if any(own):
+        return bool(own[0]), bool(own[1])
+    return bool(terminals.get(ALL, False)), bool(truncations.get(ALL, False))
