@@ -9,7 +9,9 @@ import numpy as np
 
 from pufferlib.environments.ocean.native import (
     NativeBreakout,
+    NativeConnectFour,
     NativeEnv,
+    NativeMaze,
     NativePong,
     NativeSnake,
     NativeSquared,
@@ -35,6 +37,10 @@ class Case:
 # tests ask for are multiples of 12, which whole worlds of 1, 2, 3, 4, 6 or 12 agents give.
 CASES = [
     Case(NativeBreakout, {"max_steps": 60}),
+    Case(NativeConnectFour),
+    Case(NativeConnectFour, {"opponent": "random"}),
+    Case(NativeMaze, {"size": 3}),
+    Case(NativeMaze, {"size": 2, "view": 2, "levels": 5}),
     Case(NativePong, {"points": 2, "max_steps": 60}),
     Case(
         NativeSnake,

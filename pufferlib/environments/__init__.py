@@ -116,6 +116,8 @@ _FAMILIES = (
         tasks={
             "bandit": "bandit",
             "breakout_native": "breakout_native",
+            "connect_four_native": "connect_four_native",
+            "maze_native": "maze_native",
             "memory": "memory",
             "multiagent": "multiagent",
             "password": "password",

@@ -10,12 +10,16 @@ from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environments import check_task
 from pufferlib.environments.ocean.native import (
     NativeBreakout,
+    NativeConnectFour,
+    NativeMaze,
     NativePong,
     NativeSnake,
     NativeSquared,
 )
 from pufferlib.environments.ocean.native.configs import (
     NativeBreakoutConfig,
+    NativeConnectFourConfig,
+    NativeMazeConfig,
     NativePongConfig,
     NativeSnakeConfig,
     NativeSquaredConfig,
@@ -118,6 +122,8 @@ CONFIGS: Mapping[str, type] = {
     "squared": EnvConfig,
     "squared_native": NativeSquaredConfig,
     "breakout_native": NativeBreakoutConfig,
+    "connect_four_native": NativeConnectFourConfig,
+    "maze_native": NativeMazeConfig,
     "pong_native": NativePongConfig,
     "snake_native": NativeSnakeConfig,
     "memory": MemoryConfig,
@@ -169,6 +175,8 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "squared": make_squared,
     "squared_native": NativeSquared,
     "breakout_native": NativeBreakout,
+    "connect_four_native": NativeConnectFour,
+    "maze_native": NativeMaze,
     "pong_native": NativePong,
     "snake_native": NativeSnake,
     "memory": make_memory,

@@ -23,6 +23,40 @@ class NativeBreakoutConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NativeConnectFourConfig:
+    """Arguments of `NativeConnectFour`."""
+
+    num_agents: int = 4096
+    """Players in one environment: two in each game, or one against the random opponent."""
+    opponent: Literal["self", "random"] = "self"
+    """'self': both players are agents; 'random': one plays any column that is not full."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first game: coloured text, or an array of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeMazeConfig:
+    """Arguments of `NativeMaze`."""
+
+    num_agents: int = 4096
+    """Mazes in one environment, of one agent each."""
+    size: int = 8
+    """Cells on each side of a maze."""
+    view: int = 3
+    """Squares that the agent sees in each direction."""
+    levels: int = 0
+    """How many different mazes there are; 0: a new one for every episode."""
+    first_level: int = 0
+    """The first of them: train on some and test on others."""
+    threads: int = 1
+    """How many threads share each step."""
+    render_mode: Literal["ansi", "rgb_array"] | None = "ansi"
+    """What `render()` makes of the first maze: coloured text, or an array of pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NativePongConfig:
     """Arguments of `NativePong`."""
 

@@ -65,6 +65,8 @@ extern const Game *const GAMES[];
 extern const size_t NUM_GAMES;
 
 extern const Game BREAKOUT;
+extern const Game CONNECT_FOUR;
+extern const Game MAZE;
 extern const Game PONG;
 extern const Game SNAKE;
 extern const Game SQUARED;
