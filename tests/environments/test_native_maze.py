@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from native_games import random_actions
 
 from pufferlib import native
 from pufferlib.environments.ocean.native import NativeMaze
@@ -48,9 +49,13 @@ class Map:
         self.at = there
         return found == GOAL
 
+    def framed(self, width=1):
+        """With so much wall around."""
+        return np.pad(self.squares, width, constant_values=WALL)
+
     def view(self, radius):
         """What is around the agent."""
-        around = np.pad(self.squares, radius, constant_values=WALL)
+        around = self.framed(radius)
         row, column = self.at
         return around[row : row + 2 * radius + 1, column : column + 2 * radius + 1]
 
@@ -87,6 +92,19 @@ def test_levels_are_trees_whose_goal_can_be_reached(size, seed):
         assert (level.squares == GOAL).sum() == (level.squares == TRAIL).sum() == 1
         assert (level.squares == NEW).sum() == 2 * size**2 - 3
         assert level.squares[level.at] == TRAIL
+
+
+def test_the_picture_is_the_map():
+    env = make(1, 3, render_mode="rgb_array")
+    env.reset(seed=2)
+    for action in random_actions(env, 15):
+        env.step(action)
+    level = Map(env.observations[0])
+    picture = env.render()[::37, ::37]
+    colours = [[0x28, 0x2C, 0x3C], [0x96] * 3, [0x6E, 0xAA, 0xE6], [0xEB, 0xEB, 0xE1]]
+    expected = np.array([*colours, [0x3C, 0xBE, 0x5A]])[level.framed() - WALL]
+    expected[level.at[0] + 1, level.at[1] + 1] = [0xFA, 0xD2, 0x32]
+    np.testing.assert_array_equal(picture, expected)
 
 
 @settings(max_examples=10)

@@ -17,25 +17,23 @@ OPPONENTS = ("self", "random")
 
 
 class NativeConnectFour(NativeEnv):
-    """Games of Connect Four: four stones in a line, across, up or along a diagonal, win.
+    """Connect Four: four stones in a line, across, up or along a diagonal, win.
 
-    The board has 6 rows and 7 columns. The players drop one stone each in turn, to the lowest free
-    cell of a column. A full board without a line is a draw. A coin decides who begins. Who drops a
-    stone into a full column loses at once; the action mask rules that out for every policy here.
+    The board has 6 rows and 7 columns. The players drop a stone each in turn, which falls to the
+    lowest free cell of its column. A full board without a line is a draw. A coin decides who
+    begins. A stone for a full column loses the game at once; the action mask rules it out.
 
-    Both players are agents: rows 2i and 2i + 1 are those of game i, and a step is one move of one
-    of them. Whoever waits is present all the same, since its row brings the reward for its last
-    move, but its mask leaves one action, which does nothing: a forced choice has probability 1 and
-    moves no policy, while the value of waiting is learnt. Against `opponent="random"`, who drops its
-    stones into the columns that are not full with equal probability, a game has one agent, who is
-    always on turn.
+    Both players are agents, with the rows 2i and 2i + 1 in game i, and a step is a move of one of
+    them. Whoever waits is present all the same, since its row brings what its last move has led to,
+    but its mask leaves one action, which does nothing: a forced choice has the probability 1 and
+    moves no policy, while the value of waiting is learnt. Against `opponent="random"`, who drops
+    stones into any column that is not full, a game has one agent, who is always on turn.
 
-    An observation is a row of 50 int8, the Dict `action_mask` (7), `board` (6, 7; top row first; 1
-    for the agent's own stones, -1 for the other's) and `on_turn` (1); `emulated` says so to policies.
-    The reward is 1 for the winner, -1 for the loser and 0 for both in a draw, at the end of the
-    game; nothing truncates. `score` is 1, 0 and 0.5; so its mean is 0.5 whenever both players are
-    agents. Against the random opponent random play scores 0.5; what a person scores was not
-    measured.
+    An observation is a row of 50 int8, which `emulated` takes apart: `action_mask` (7), `board`
+    (6, 7; the top row first; 1 for the agent's own stones, -1 for the other's), `on_turn` (1). The
+    reward at the end is 1 for the winner, -1 for the loser, 0 in a draw; nothing truncates. `score`
+    is 1, 0 and 0.5, so that its mean is 0.5 wherever both players are agents. A random player
+    scores 0.5 against the random opponent; what a person scores was not measured.
 
     Args:
         num_agents: two for each game; one against the random opponent.
