@@ -39,7 +39,7 @@ CASES = [
     Case(NativeBreakout, {"max_steps": 60}),
     Case(NativeConnectFour),
     Case(NativeConnectFour, {"opponent": "random"}),
-    Case(NativeMaze, {"size": 3}),
+    Case(NativeMaze, {"size": 4}),
     Case(NativeMaze, {"size": 2, "view": 2, "levels": 5}),
     Case(NativePong, {"points": 2, "max_steps": 60}),
     Case(
