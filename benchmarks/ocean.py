@@ -23,13 +23,16 @@ from rich.table import Table
 
 from pufferlib.environments.ocean.native import (
     NativeBreakout,
+    NativeConnectFour,
     NativeEnv,
+    NativeMaze,
     NativePong,
     NativeSnake,
     NativeSquared,
 )
 
 ANCHORS = {"Squared": 80e6, "Pong": 34e6, "Breakout": 5.4e6, "Snake": 4.9e6}
+FLOORS = {"Connect Four": 10e6, "Maze": 10e6}  # of games that PufferLib 3.0 has not
 TARGET, TARGET_TWO_THREADS = 1.2, 1.8
 
 # The distance gives PufferLib's 11 × 11 cells.
@@ -38,6 +41,8 @@ GAMES: dict[str, Callable[..., NativeEnv]] = {
     "Pong": NativePong,
     "Breakout": NativeBreakout,
     "Snake": NativeSnake,
+    "Connect Four": NativeConnectFour,
+    "Maze": NativeMaze,
 }
 
 
@@ -80,6 +85,8 @@ def judgement(name: str, speeds: dict[str, float]) -> str:
     """A speed against its target, if it has one."""
     game = name.partition(",")[0]
     alone = speeds.get(label(game, 1))
+    if alone and name == label(game, 1) and game in FLOORS:
+        return f"{alone / FLOORS[game]:.2f}× {FLOORS[game] / 1e6:.0f} M (target 1)"
     if alone and name == label(game, 1):
         return f"{alone / ANCHORS[game]:.2f}× PufferLib 3.0 (target {TARGET})"
     if alone and name == label(game, 2):

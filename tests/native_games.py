@@ -38,7 +38,7 @@ class Case:
 CASES = [
     Case(NativeBreakout, {"max_steps": 60}),
     Case(NativeConnectFour),
-    Case(NativeConnectFour, {"opponent": "random"}),
+    Case(NativeConnectFour, {"opponent": "random", "opening": 5}),
     Case(NativeMaze, {"size": 4}),
     Case(NativeMaze, {"size": 2, "view": 2, "levels": 5}),
     Case(NativePong, {"points": 2, "max_steps": 60}),

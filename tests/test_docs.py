@@ -41,7 +41,7 @@ def test_the_native_example_keeps_the_contract():
 @pytest.mark.skipif(not native.available, reason="needs the compiled core")
 def test_the_examples_of_native_games_run():
     names = run("ocean.md")
-    assert (names["actions"].shape, names["env"].game) == ((4096,), "pong")
+    assert (names["actions"].shape, names["env"].game) == ((4096,), "maze")
 
 
 def test_the_examples_of_emulation_run():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from pufferlib.environments.ocean.native import NativePong
+from pufferlib.environments.ocean.native import NativeConnectFour, NativePong
 from pufferlib.pytorch import sample_logits
 from pufferlib.trainer import checkpoint
 from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy
@@ -95,6 +95,42 @@ def test_native_pong_beats_random_play_from_either_end(tmp_path, seed):
     path = train("pong_native", str(tmp_path), "--train.seed", str(seed))
     assert wins_against_random(path, end=0) >= 0.95
     assert wins_against_random(path, end=1) >= 0.95
+
+
+@pytest.mark.bench
+def test_native_maze_is_searched_faster_than_by_hand(tmp_path):
+    path = train("maze_native", str(tmp_path))
+    sizes = {"num_envs": 1, "num_agents": 500}
+    assert play("maze_native", path, 2000, **sizes).mean >= 0.7
+    assert play("maze_native", path, 2000, **sizes, size=8).mean >= 0.65
+
+
+def wins_at_connect_four(path, games=2000):
+    """The mean scores of the policy in a checkpoint against random play, where it moves first and
+    where it moves second; the first episode of each game counts."""
+    content = checkpoint.read(path)
+    config = config_of_checkpoint(content, str(path), "connect_four_native")
+    env = NativeConnectFour(games, opponent="random")
+    with make_vecenv(config, backend="serial", num_envs=1) as envs:
+        policy = policy_of_checkpoint(content, str(path), config, envs).eval()
+    env.reset(seed=1234)
+    moves_first = ~env.observations[:, 7:49].any(1)
+    scores = np.full(games, np.nan)
+    while np.isnan(scores).any():
+        with torch.no_grad():
+            logits, _ = policy(torch.as_tensor(env.observations))
+        for info in env.step(sample_logits(logits)[0].numpy()):
+            scores[env.terminals] = np.where(
+                np.isnan(scores[env.terminals]), info["score"], scores[env.terminals]
+            )
+    return scores[moves_first].mean(), scores[~moves_first].mean()
+
+
+@pytest.mark.bench
+def test_native_connect_four_beats_random_play_whoever_begins(tmp_path):
+    first, second = wins_at_connect_four(train("connect_four_native", str(tmp_path)))
+    assert first >= 0.95
+    assert second >= 0.95
 
 
 def test_cartpole_is_solved_in_two_minutes(tmp_path):

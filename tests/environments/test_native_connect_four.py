@@ -198,6 +198,22 @@ def test_a_full_board_without_a_line_is_a_draw():
     assert play(columns, 0) == [[0, 0], [0.5, 0.5], [42, 42]]
 
 
+@pytest.mark.parametrize("opponent", ["self", "random"])
+def test_games_begin_with_random_moves(opponent):
+    """Between none and five, and one more where the opponent is on turn after them."""
+    env = NativeConnectFour(6000, opponent, opening=5)
+    env.reset(seed=0)
+    boards = env.observations[:: 1 + (opponent == "self"), COLUMNS:-1]
+    mine, theirs = ((boards == stone).sum(1) for stone in (1, -1))
+    counts = np.bincount(mine + theirs, minlength=7)
+    expected = np.array([1, 1, 1, 1, 1, 1, 0] if opponent == "self" else [1, 2, 2, 2, 2, 2, 1])
+    expected = expected * len(boards) / expected.sum()
+    assert (abs(counts - expected) <= 5 * np.sqrt(expected)).all()
+    assert (abs(mine - theirs) <= 1).all()
+    full = boards.reshape(-1, ROWS, COLUMNS) != 0
+    assert not (full[:, :-1] & ~full[:, 1:]).any()
+
+
 def test_after_a_game_both_players_see_the_next_one():
     env = NativeConnectFour(2)
     env.reset(seed=4)
@@ -309,6 +325,8 @@ def test_random_play_of_a_seed(opponent, digest, mean):
     ("kwargs", "message"),
     [
         ({"num_agents": 7}, "num_agents: expected two for each game, got 7"),
+        ({"opening": 6}, "opening: expected 0 to 5, got 6"),
+        ({"opening": -1}, "opening: expected 0 to 5, got -1"),
         ({"opponent": "me"}, r"opponent: expected one of \('self', 'random'\), got 'me'"),
     ],
 )

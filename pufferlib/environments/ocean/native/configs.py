@@ -30,6 +30,8 @@ class NativeConnectFourConfig:
     """Players in one environment: two in each game, or one against the random opponent."""
     opponent: Literal["self", "random"] = "self"
     """'self': both players are agents; 'random': one plays any column that is not full."""
+    opening: int = 0
+    """Up to so many random moves, 5 at most, before a game: more different games."""
     threads: int = 1
     """How many threads share each step."""
     render_mode: Literal["ansi", "rgb_array"] | None = "ansi"

@@ -3,8 +3,9 @@
 #include "random.h"
 
 enum { ROWS = 6, COLUMNS = 7, SEATS = 2 };
-enum { OPPONENT };       // the option
-enum { ITSELF, RANDOM };  // its values
+enum { OPPONENT, OPENING };  // the options
+enum { ITSELF, RANDOM };     // opponents
+enum { MAX_OPENING = 5 };    // with one move more nobody has four stones
 enum { EMPTY = 0, MINE = 1, THEIRS = -1 };
 
 // Boards are of bits. A column has seven, from its lowest cell up; the seventh stays 0, so that no
@@ -40,7 +41,8 @@ static size_t observation_size(const int32_t *options) {
 }
 
 static size_t state_size(const int32_t *options) {
-    return options[OPPONENT] == ITSELF || options[OPPONENT] == RANDOM ? sizeof(World) : 0;
+    if (options[OPPONENT] != ITSELF && options[OPPONENT] != RANDOM) return 0;
+    return 0 <= options[OPENING] && options[OPENING] <= MAX_OPENING ? sizeof(World) : 0;
 }
 
 // Whether four of the stones lie in a line: up, across, or along a diagonal.
@@ -77,17 +79,20 @@ static int random_column(World *world) {
     return open[random_below(&world->random, (uint32_t)count)];
 }
 
-static void begin(World *world, size_t agents) {
+static void begin(World *world, const int32_t *options) {
+    const uint32_t longest = (uint32_t)options[OPENING];
     world->stones[0] = world->stones[1] = 0;
     for (int column = 0; column < COLUMNS; ++column) world->heights[column] = 0;
     world->tick = 0;
     world->seat = (uint8_t)random_below(&world->random, SEATS);
-    if (is_opponents_turn(world, agents)) drop(world, random_column(world));
+    for (uint32_t i = longest ? random_below(&world->random, longest + 1) : 0; i > 0; --i)
+        drop(world, random_column(world));
+    if (is_opponents_turn(world, num_agents(options))) drop(world, random_column(world));
 }
 
 static void reset(const int32_t *options, void *states, size_t num_worlds) {
     World *worlds = states;
-    for (size_t i = 0; i < num_worlds; ++i) begin(&worlds[i], num_agents(options));
+    for (size_t i = 0; i < num_worlds; ++i) begin(&worlds[i], options);
 }
 
 // Whoever waits has one choice, which does nothing: there is nothing to learn about it.
@@ -133,7 +138,8 @@ static Outcome move(World *world, View *views, size_t agents, int column) {
     return outcome;
 }
 
-static Record *finish(World *world, Outcome outcome, size_t agents, Rows rows) {
+static Record *finish(World *world, const int32_t *options, Outcome outcome, Rows rows) {
+    const size_t agents = num_agents(options);
     for (size_t seat = 0; seat < agents; ++seat) {
         const bool won = (outcome == WON) == (world->seat == seat);
         const float reward = outcome == DRAWN ? 0.0f : won ? 1.0f : -1.0f;
@@ -145,27 +151,28 @@ static Record *finish(World *world, Outcome outcome, size_t agents, Rows rows) {
             .episode_length = world->tick,
         };
     }
-    begin(world, agents);
+    begin(world, options);
     show(world, rows.observations, agents);
     return rows.records;
 }
 
 // Play a step of a world whose first row is the first of `rows`.
-static inline Record *step_world(World *world, size_t agents, Rows rows) {
+static inline Record *step_world(World *world, const int32_t *options, size_t agents, Rows rows) {
     View *views = rows.observations;
     ++world->tick;
     Outcome outcome = move(world, views, agents, (int)rows.actions[world->seat]);
     if (outcome == ONGOING && is_opponents_turn(world, agents))
         outcome = move(world, views, agents, random_column(world));
-    if (outcome != ONGOING) return finish(world, outcome, agents, rows);
+    if (outcome != ONGOING) return finish(world, options, outcome, rows);
     for (size_t seat = 0; seat < agents; ++seat) rows.rewards[seat] = 0;
     show_turn(world, views, agents);
     return rows.records;
 }
 
-static inline Record *step_worlds(World *worlds, size_t num_worlds, size_t agents, Rows rows) {
+static inline Record *step_worlds(const int32_t *options, size_t agents, World *worlds,
+                                  size_t num_worlds, Rows rows) {
     for (size_t i = 0; i < num_worlds; ++i) {
-        rows.records = step_world(&worlds[i], agents, rows);
+        rows.records = step_world(&worlds[i], options, agents, rows);
         rows.observations = (View *)rows.observations + agents;
         rows.actions += agents;
         rows.rewards += agents;
@@ -176,8 +183,9 @@ static inline Record *step_worlds(World *worlds, size_t num_worlds, size_t agent
 
 static Record *step(const int32_t *options, void *states, size_t num_worlds, Rows rows) {
     // The compiler unrolls the loops over a number of agents that it knows.
-    if (options[OPPONENT] == ITSELF) return step_worlds(states, num_worlds, SEATS, rows);
-    return step_worlds(states, num_worlds, 1, rows);
+    if (options[OPPONENT] == ITSELF)
+        return step_worlds(options, SEATS, states, num_worlds, rows);
+    return step_worlds(options, 1, states, num_worlds, rows);
 }
 
 // A frame of one pixel around every cell.
@@ -211,7 +219,7 @@ static void draw(const int32_t *options, const void *state, uint8_t *rgb) {
 
 const Game CONNECT_FOUR = {
     .name = "connect_four",
-    .num_options = 1,
+    .num_options = 2,
     .num_actions = COLUMNS,
     .num_agents = num_agents,
     .observation_size = observation_size,

@@ -14,6 +14,7 @@ from pufferlib.spaces import Box, Dict, Discrete, MultiBinary
 
 ROWS, COLUMNS = 6, 7
 OPPONENTS = ("self", "random")
+MAX_OPENING = 5
 
 
 class NativeConnectFour(NativeEnv):
@@ -38,6 +39,8 @@ class NativeConnectFour(NativeEnv):
     Args:
         num_agents: two for each game; one against the random opponent.
         opponent: "self" or "random".
+        opening: 0 to 5: a game begins with up to so many random moves, as many as a die says, which
+            nobody can have won with.
         threads: how many share each step.
         render_mode: "ansi" or "rgb_array"; `render()` shows the first game.
 
@@ -52,6 +55,7 @@ class NativeConnectFour(NativeEnv):
         self,
         num_agents: int = 4096,
         opponent: Literal["self", "random"] = "self",
+        opening: int = 0,
         threads: int = 1,
         render_mode: str | None = "ansi",
     ) -> None:
@@ -59,12 +63,15 @@ class NativeConnectFour(NativeEnv):
             raise ConfigError(f"opponent: expected one of {OPPONENTS}, got {opponent!r}")
         if opponent == "self" and num_agents % 2:
             raise ConfigError(f"num_agents: expected two for each game, got {num_agents}")
+        if not 0 <= opening <= MAX_OPENING:
+            raise ConfigError(f"opening: expected 0 to {MAX_OPENING}, got {opening}")
         observation, action = ObservationPlan(_observation_space()), ActionPlan(Discrete(COLUMNS))
         self.single_observation_space = observation.row_space
         self.single_action_space = action.row_space
         self.emulated: Any = emulated_by(observation, action)
         num_worlds = num_agents // 2 if opponent == "self" else num_agents
-        super().__init__((OPPONENTS.index(opponent),), num_worlds, threads, render_mode)
+        options = (OPPONENTS.index(opponent), opening)
+        super().__init__(options, num_worlds, threads, render_mode)
 
 
 def _observation_space() -> Dict:
