@@ -18,6 +18,7 @@ typedef struct {
     uint64_t random;
     uint32_t tick;
     uint16_t open;    // targets[0 … open - 1] are not hit yet
+    uint16_t at;      // the agent's cell in the observation
     uint8_t nearest;  // moves from the agent to the nearest of them; `distance` if there is none
     Cell agent;
     Cell targets[];
@@ -84,6 +85,7 @@ static void draw_targets(World *world, uint32_t distance, int targets) {
 static void begin(World *world, int distance, int targets) {
     draw_targets(world, (uint32_t)distance, targets);
     world->agent = (Cell){(uint8_t)distance, (uint8_t)distance};
+    world->at = (uint16_t)(2 * distance * (distance + 1));
     world->open = (uint16_t)targets;
     world->nearest = (uint8_t)distance;
     world->tick = 0;
@@ -95,7 +97,8 @@ static void reset(const int32_t *options, void *states, size_t num_worlds) {
         begin(world_at(states, i, size), options[DISTANCE], options[TARGETS]);
 }
 
-static void put_targets(const World *world, int8_t *cells, size_t side, int targets, int8_t target) {
+static void put_targets(const World *world, int8_t *cells, size_t side, int targets,
+                        int8_t target) {
     for (int i = 0; i < targets; ++i)
         cells[world->targets[i].row * side + world->targets[i].column] = target;
 }
@@ -107,7 +110,7 @@ static void observe(const int32_t *options, const void *states, size_t num_world
     for (size_t i = 0; i < num_worlds; ++i, cells += side * side) {
         const World *world = world_at(states, i, size);
         put_targets(world, cells, side, options[TARGETS], TARGET);
-        cells[world->agent.row * side + world->agent.column] = AGENT;
+        cells[world->at] = AGENT;
     }
 }
 
@@ -120,24 +123,26 @@ static bool hit(World *world, int i) {
     return true;
 }
 
-// Move, and return the reward times the distance: what was gained on the way to the targets.
-static inline int move(World *world, int64_t action, int distance, int targets) {
-    const int row = min(max(world->agent.row + DOWN[action], 0), 2 * distance);
-    const int column = min(max(world->agent.column + RIGHT[action], 0), 2 * distance);
-    const int before = world->nearest;
-    int nearest = world->open ? 255 : distance, landed = -1;
+// Put the agent on a cell, or back to the centre if that is a target, and return the reward times
+// the distance: what was gained on the way to the targets. `row` and `column` are where it ends up.
+static inline int arrive(World *world, int *row, int *column, int distance, int targets) {
+    const int before = world->nearest, open = world->open;
+    int nearest = distance, landed = -1;
     for (int i = 0; i < targets; ++i) {
-        const int down = world->targets[i].row - row, right = world->targets[i].column - column;
+        const int down = world->targets[i].row - *row, right = world->targets[i].column - *column;
         const int away = max(max(down, -down), max(right, -right));
         landed = away ? landed : i;
-        nearest = i < world->open ? min(nearest, away) : nearest;
+        nearest = i >= open ? nearest : i ? min(nearest, away) : away;
     }
-    world->agent = (Cell){(uint8_t)row, (uint8_t)column};
+    int gain = before - nearest;
+    if (landed >= 0) {
+        *row = *column = nearest = distance;  // every target is as far from the centre
+        gain = before - distance + (hit(world, landed) ? distance : 0);
+    }
+    world->agent.row = (uint8_t)*row;
+    world->agent.column = (uint8_t)*column;
     world->nearest = (uint8_t)nearest;
-    if (landed < 0) return before - nearest;
-    world->agent = (Cell){(uint8_t)distance, (uint8_t)distance};  // every target is as far from here
-    world->nearest = (uint8_t)distance;
-    return before - distance + (hit(world, landed) ? distance : 0);
+    return gain;
 }
 
 static Record finish(World *world, int distance, int targets) {
@@ -153,20 +158,27 @@ static Record finish(World *world, int distance, int targets) {
 
 static inline Record *step_worlds(int distance, int targets, size_t size, void *states,
                                   size_t num_worlds, Rows rows) {
-    const size_t side = 2 * (size_t)distance + 1;
+    const int last = 2 * distance, side = last + 1;
     const uint32_t limit = (uint32_t)(targets * distance);
-    int8_t *cells = rows.observations;
+    // Bytes may be anything for a compiler: without `restrict` it reads the world anew after each.
+    const int64_t *restrict actions = rows.actions;
+    float *restrict rewards = rows.rewards;
+    int8_t *restrict cells = rows.observations;
     for (size_t i = 0; i < num_worlds; ++i, cells += side * side) {
-        World *world = world_at(states, i, size);
-        cells[world->agent.row * side + world->agent.column] = EMPTY;
-        rows.rewards[i] = (float)move(world, rows.actions[i], distance, targets) / (float)distance;
+        World *restrict world = world_at(states, i, size);
+        const int64_t action = actions[i];
+        int row = min(max(world->agent.row + DOWN[action], 0), last);
+        int column = min(max(world->agent.column + RIGHT[action], 0), last);
+        rewards[i] = (float)arrive(world, &row, &column, distance, targets) / (float)distance;
+        cells[world->at] = EMPTY;
+        world->at = (uint16_t)(row * side + column);
         if (++world->tick == limit) {
             rows.terminals[i] = true;
-            put_targets(world, cells, side, targets, EMPTY);
+            put_targets(world, cells, (size_t)side, targets, EMPTY);
             *rows.records++ = finish(world, distance, targets);
-            put_targets(world, cells, side, targets, TARGET);
+            put_targets(world, cells, (size_t)side, targets, TARGET);
         }
-        cells[world->agent.row * side + world->agent.column] = AGENT;
+        cells[world->at] = AGENT;
     }
     return rows.records;
 }
