@@ -61,7 +61,11 @@ def profile(arguments: Sequence[str]) -> int:
 
 
 def measure(config: Config, seconds: float, trace: Path | None = None) -> tuple[Clock, int, float]:
-    """Train for about `seconds`; the time in each phase, the steps, and the time in all."""
+    """Train for about `seconds`; the time in each phase, the steps, and the time in all.
+
+    Raises:
+        ConfigError: sizes do not fit, or `trace` cannot be written.
+    """
     vecenv = make_vecenv(config)
     with contextlib.closing(vecenv), tempfile.TemporaryDirectory() as directory:
         policy = make_policy(config, vecenv.driver_env)
@@ -76,6 +80,8 @@ def measure(config: Config, seconds: float, trace: Path | None = None) -> tuple[
             with torch.profiler.profile() as profiler:
                 _update(trainer)
             profiler.export_chrome_trace(str(trace))
+            if not trace.is_file():  # torch only logs why
+                raise ConfigError(f"--trace: cannot write {trace}; choose another file")
     return clock, steps, elapsed
 
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
+from pufferlib.exceptions import APIUsageError, ConfigError, EnvironmentSetupError
 from pufferlib.pictures import half_blocks
 
 Color = tuple[int, int, int]
@@ -84,6 +84,7 @@ class VideoWriter:
 
     Raises:
         EnvironmentSetupError: the extra `video` is not installed.
+        ConfigError: the file cannot be written, or its suffix stands for no format.
     """
 
     def __init__(self, path: str | Path, fps: float = 30.0) -> None:
@@ -97,12 +98,15 @@ class VideoWriter:
             ) from error
         self.frames = 0
         self._shape: tuple[int, int] | None = None
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_gif = path.suffix == ".gif"
+        self._path = Path(path)
+        is_gif = self._path.suffix == ".gif"
         options: dict[str, Any] = {"fps": fps, "macro_block_size": 1}
         options = {"duration": 1000 / fps} if is_gif else options
-        self._writer = imageio.get_writer(path, **options)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = imageio.get_writer(self._path, **options)
+        except (OSError, ValueError) as error:
+            raise self._unwritable(error) from error
 
     def __enter__(self) -> VideoWriter:
         return self
@@ -115,16 +119,36 @@ class VideoWriter:
 
         Raises:
             APIUsageError: it is neither.
+            ConfigError: the file cannot be written.
         """
         picture = text_image(frame) if isinstance(frame, str) else _picture(frame)
         if self._shape is None:
             self._shape = (_even(picture.shape[0]), _even(picture.shape[1]))
-        self._writer.append_data(_fit(picture, *self._shape))
+        try:
+            self._writer.append_data(_fit(picture, *self._shape))
+        except OSError as error:
+            raise self._unwritable(error) from error
         self.frames += 1
 
     def close(self) -> None:
-        """Finish the file."""
-        self._writer.close()
+        """Finish the file.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if self.frames and not self._path.is_file():
+            raise self._unwritable("the encoder has written nothing; it has said why")
+
+    def _unwritable(self, reason: object) -> ConfigError:
+        first = (str(reason).strip().splitlines() or [repr(reason)])[0]
+        return ConfigError(
+            f"cannot write the video {self._path}: {first}; choose another file, such as film.mp4 "
+            "or film.gif"
+        )
 
 
 @dataclass(frozen=True)

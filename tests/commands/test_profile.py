@@ -44,6 +44,19 @@ def test_the_table_and_the_trace(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "runs").exists(), "nothing is kept"
 
 
+def test_a_trace_that_cannot_be_written_is_named(tmp_path):
+    options = [
+        "--vec.backend",
+        "serial",
+        "--seconds",
+        "0.1",
+        "--trace",
+        f"{tmp_path}/no/trace.json",
+    ]
+    with pytest.raises(ConfigError, match=f"--trace: cannot write {tmp_path}/no/trace.json"):
+        command.profile(["squared", *options])
+
+
 def test_no_time_is_refused():
     with pytest.raises(ConfigError, match="--seconds: expected more than 0, got 0"):
         command.profile(["squared", "--seconds", "0"])

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
+from pufferlib.exceptions import APIUsageError, ConfigError, EnvironmentSetupError
 from pufferlib.trainer.rendering import (
     PALETTE,
     TerminalPlayer,
@@ -51,6 +51,21 @@ def test_wrong_frames_are_refused(tmp_path):
         pytest.raises(APIUsageError, match=r"uint8.*shape \(4, 4\).*float64"),
     ):
         video.show(np.zeros((4, 4)))
+
+
+@pytest.mark.parametrize("name", ["film.xyz", "file/film.mp4", "folder.mp4", "folder.gif"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
+    (tmp_path / "file").write_text("no directory")
+    for suffix in ("mp4", "gif"):
+        (tmp_path / f"folder.{suffix}").mkdir()
+    path = tmp_path / name
+
+    def film():
+        with VideoWriter(path) as video:
+            video.show(np.zeros((4, 4, 3), np.uint8))
+
+    with pytest.raises(ConfigError, match=f"cannot write the video {path}: .*choose another file"):
+        film()
 
 
 def test_missing_encoder_names_the_extra(tmp_path, monkeypatch):
