@@ -12,6 +12,7 @@ from multiprocessing import connection
 from typing import Any
 
 from pufferlib.vector.backend import CLOSE_TIMEOUT
+from pufferlib.vector.messages import describe_late
 from pufferlib.vector.processes import Processes, describe_exit
 from pufferlib.vector.shared import Command, Signals
 
@@ -91,7 +92,10 @@ class Ending:
         late = [i for i, process in enumerate(self.processes) if process.is_alive()]
         for worker in late:
             self.processes[worker].kill()
-        failures = [self._describe_late(worker) for worker in late]
+        failures = [
+            describe_late(self.name(worker), self._closing.get(worker), self.timeout)
+            for worker in late
+        ]
         for worker, process in enumerate(self.processes):
             process.join()
             if worker in self._closing and worker not in late and process.exitcode != 0:
@@ -103,11 +107,3 @@ class Ending:
         if self.memory is not None:
             os.close(self.memory)
         return failures
-
-    def _describe_late(self, worker: int) -> str:
-        index = self._closing.get(worker)
-        what = "was still busy" if index is None else f"hung in the close of environment {index}"
-        return (
-            f"{self.name(worker)} {what} after {self.timeout:g} s and was killed; give it longer "
-            "with close(timeout=...)"
-        )

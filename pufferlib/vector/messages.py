@@ -12,6 +12,14 @@ from pufferlib import exceptions
 from pufferlib.exceptions import APIUsageError, WorkerError
 
 
+def describe_late(who: str, index: int | None, seconds: float) -> str:
+    """What to say of a worker that was killed as it closed, at environment `index` or before."""
+    what = "was still busy" if index is None else f"hung in the close of environment {index}"
+    return (
+        f"{who} {what} after {seconds:g} s and was killed; give it longer with close(timeout=...)"
+    )
+
+
 def to_message(error: BaseException) -> tuple[Any, ...]:
     """What the driver raises: kind, text; the traceback is in the text already or is added."""
     if isinstance(error, WorkerError | APIUsageError):

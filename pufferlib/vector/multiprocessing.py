@@ -11,7 +11,7 @@ from typing import Any
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.parallel import Parallel
-from pufferlib.vector.processes import Job
+from pufferlib.vector.processes import ProcessJob
 from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.workers import Workers
 
@@ -40,7 +40,7 @@ class Multiprocessing(Parallel):
         sizes = Sizes.parallel(len(creators), num_workers, batch_size, zero_copy)
         team_size = sizes.team_size(zero_copy)
         context = _resolve_context(context, creators)
-        workers = Workers(Job(creators, sizes, seed, context, restart), team_size, timeout)
+        workers = Workers(ProcessJob(creators, sizes, seed, restart, context), team_size, timeout)
         super().__init__(workers, sizes, team_size, seed, copy)
         self._restart = restart
 

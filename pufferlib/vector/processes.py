@@ -13,30 +13,18 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.backend import Creator
 from pufferlib.vector.group import Description, require_equal
 from pufferlib.vector.messages import to_error
-from pufferlib.vector.service import Plan
+from pufferlib.vector.service import Job
 from pufferlib.vector.shared import PATIENCE, Signals
-from pufferlib.vector.sizes import Sizes
 from pufferlib.vector.worker import STOP_SIGNALS, work
 
 
 @dataclass(frozen=True)
-class Job:
-    """What all workers have in common; see `make`."""
+class ProcessJob(Job):
+    """A job for processes that start as `context` says."""
 
-    creators: Sequence[Creator]
-    sizes: Sizes
-    seed: int | None
     context: BaseContext
-    restart: int = 0
-
-    def plan(self, worker: int) -> Plan:
-        """The part of one worker."""
-        sizes, first = self.sizes, worker * self.sizes.envs_per_worker
-        mine = self.creators[first : first + sizes.envs_per_worker]
-        return Plan(mine, worker, first, sizes.num_workers, sizes.num_envs, self.seed, self.restart)
 
 
 class Processes:
@@ -46,7 +34,7 @@ class Processes:
         running, pipes: by worker, as far as they have started.
     """
 
-    def __init__(self, job: Job, signals: Sequence[Signals]) -> None:
+    def __init__(self, job: ProcessJob, signals: Sequence[Signals]) -> None:
         self._job, self._signals = job, signals
         self.running: list[Any] = []
         self.pipes: list[connection.Connection] = []

@@ -9,7 +9,7 @@ from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.parallel import Parallel
 from pufferlib.vector.ray_actors import Actors
-from pufferlib.vector.ray_handles import Job
+from pufferlib.vector.ray_handles import ActorJob
 from pufferlib.vector.ray_session import Session
 from pufferlib.vector.sizes import Sizes
 
@@ -62,6 +62,6 @@ class Ray(Parallel):
             session.leave()
             raise
         team_size = sizes.team_size(zero_copy)
-        job = Job(creators, sizes, seed, OPTIONS | dict(context or {}), timeout, restart)
+        job = ActorJob(creators, sizes, seed, restart, OPTIONS | dict(context or {}), timeout)
         super().__init__(Actors(job, team_size, session), sizes, team_size, seed, copy)
         self._restart = restart

@@ -21,7 +21,7 @@ from pufferlib.vector.group import Infos
 from pufferlib.vector.messages import to_error
 from pufferlib.vector.ray_actor import Block
 from pufferlib.vector.ray_ending import Ending
-from pufferlib.vector.ray_handles import Handles, Job
+from pufferlib.vector.ray_handles import ActorJob, Handles
 from pufferlib.vector.ray_session import Session, wait
 from pufferlib.vector.restarting import LastResets, used_up
 from pufferlib.vector.service import block_layout
@@ -52,7 +52,7 @@ class Actors:
         APIUsageError: environments differ, do not speak the contract, or cannot be pickled.
     """
 
-    def __init__(self, job: Job, team_size: int, session: Session) -> None:
+    def __init__(self, job: ActorJob, team_size: int, session: Session) -> None:
         self._job, self._sizes = job, job.sizes
         self._handles = Handles(job, session)
         self._actors = self._handles.actors

@@ -10,6 +10,7 @@ import ray
 from ray.exceptions import RayError
 
 from pufferlib.vector.backend import CLOSE_TIMEOUT
+from pufferlib.vector.messages import describe_late
 from pufferlib.vector.ray_session import Session, wait
 from pufferlib.vector.sizes import Sizes
 
@@ -63,14 +64,8 @@ class Ending:
                     closing[told[stream]] = content
                 else:
                     failures.append(content)
-        failures += [self._describe_late(worker, closing.get(worker)) for worker in told.values()]
-
-    def _describe_late(self, worker: int, index: int | None) -> str:
-        what = "was still busy" if index is None else f"hung in the close of environment {index}"
-        return (
-            f"{self.sizes.name_worker(worker)} {what} after {self.timeout:g} s and was killed; "
-            "give it longer with close(timeout=...)"
-        )
+        name = self.sizes.name_worker
+        failures += [describe_late(name(i), closing.get(i), self.timeout) for i in told.values()]
 
     def _kill(self) -> None:
         if self.session.is_alive:

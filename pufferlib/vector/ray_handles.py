@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,41 +13,23 @@ import ray
 from ray.exceptions import RayActorError, RayError
 
 from pufferlib.exceptions import APIUsageError, WorkerError
-from pufferlib.vector.backend import Creator
 from pufferlib.vector.group import Description, require_equal
 from pufferlib.vector.messages import to_error
 from pufferlib.vector.ray_actor import Actor
 from pufferlib.vector.ray_session import Session, wait
-from pufferlib.vector.service import Plan
+from pufferlib.vector.service import Job
 from pufferlib.vector.shared import PATIENCE
-from pufferlib.vector.sizes import Sizes
 
 # Seconds after which the user is told that Ray has perhaps no room for the actors.
 PLACING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Job:
-    """What all actors have in common; arguments of `make`."""
+class ActorJob(Job):
+    """A job for actors with Ray's `options`; `timeout` as in `make`."""
 
-    creators: Sequence[Creator]
-    sizes: Sizes
-    seed: int | None
     options: Mapping[str, Any]
     timeout: float | None
-    restart: int
-
-    def plan(self, worker: int) -> bytes:
-        """The part of one worker, pickled.
-
-        Raises:
-            APIUsageError: a creator cannot be pickled.
-        """
-        sizes, first = self.sizes, worker * self.sizes.envs_per_worker
-        mine = self.creators[first : first + sizes.envs_per_worker]
-        return pickle.dumps(
-            Plan(mine, worker, first, sizes.num_workers, sizes.num_envs, self.seed, self.restart)
-        )
 
     def actor_class(self) -> Any:
         """What makes actors that may be placed as the options say.
@@ -68,7 +50,7 @@ class Handles:
         actors: by worker, as far as they have started.
     """
 
-    def __init__(self, job: Job, session: Session) -> None:
+    def __init__(self, job: ActorJob, session: Session) -> None:
         self._job, self._session = job, session
         self.actors: list[Any] = []
 
@@ -92,7 +74,7 @@ class Handles:
         self._require_equal(expected, self._describe(begun)[worker], worker)
 
     def _start(self, worker: int) -> ray.ObjectRef:
-        plan = self._job.plan(worker)
+        plan = pickle.dumps(self._job.plan(worker))
         # Known before it has begun, so that it ends whatever comes in between.
         self.actors[worker : worker + 1] = [self._job.actor_class().remote()]
         return self.actors[worker].begin.remote(plan)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pufferlib.exceptions import WorkerError
 from pufferlib.vector.group import Description, require_equal
-from pufferlib.vector.processes import Job, Processes
+from pufferlib.vector.processes import Processes, ProcessJob
 from pufferlib.vector.restarting import LastResets, used_up
 from pufferlib.vector.shared import Command, SharedBlock, Signals, Status
 
@@ -22,7 +22,7 @@ class Revival:
 
     def __init__(
         self,
-        job: Job,
+        job: ProcessJob,
         processes: Processes,
         block: SharedBlock,
         signals: Sequence[Signals],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,11 @@ import numpy as np
 
 from pufferlib.buffers import Buffers, Layout
 from pufferlib.exceptions import APIUsageError
+from pufferlib.vector.backend import Creator
 from pufferlib.vector.group import Description, Ledger
 from pufferlib.vector.messages import dumps, to_message, to_raised
 from pufferlib.vector.restarting import RestartingGroup, make_group
+from pufferlib.vector.sizes import Sizes
 
 # Native libraries would start a thread per core in every worker.
 THREAD_VARIABLES = (
@@ -32,13 +34,13 @@ THREAD_VARIABLES = (
 class Plan:
     """What a worker needs to know to begin; pickled with cloudpickle unless it is forked."""
 
-    creators: Sequence[Callable[[], Any]]
+    creators: Sequence[Creator]
     worker: int
     first_index: int
     num_workers: int
     num_envs: int
     seed: int | None
-    restart: int = 0
+    restart: int
 
     def __reduce__(self) -> tuple[Any, ...]:
         try:
@@ -70,6 +72,22 @@ def use_one_thread() -> None:
         os.environ.setdefault(variable, "1")
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers have in common; see `make`."""
+
+    creators: Sequence[Creator]
+    sizes: Sizes
+    seed: int | None
+    restart: int
+
+    def plan(self, worker: int) -> Plan:
+        """The part of one worker."""
+        sizes, first = self.sizes, worker * self.sizes.envs_per_worker
+        mine = self.creators[first : first + sizes.envs_per_worker]
+        return Plan(mine, worker, first, sizes.num_workers, sizes.num_envs, self.seed, self.restart)
 
 
 class Service:

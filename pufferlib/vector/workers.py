@@ -16,7 +16,7 @@ from pufferlib.vector.backend import FAILURE_TIMEOUT
 from pufferlib.vector.ending import Ending
 from pufferlib.vector.group import Infos
 from pufferlib.vector.messages import to_error
-from pufferlib.vector.processes import Job, Processes
+from pufferlib.vector.processes import Processes, ProcessJob
 from pufferlib.vector.revival import Revival
 from pufferlib.vector.service import block_layout
 from pufferlib.vector.shared import Command, SharedBlock, Signals, Status, Waiter, create_block
@@ -52,7 +52,7 @@ class Workers:
         APIUsageError: environments differ, or do not speak the contract; a limit of the system.
     """
 
-    def __init__(self, job: Job, team_size: int, timeout: float | None) -> None:
+    def __init__(self, job: ProcessJob, team_size: int, timeout: float | None) -> None:
         self.sizes = job.sizes
         self._timeout = timeout
         self._signals = Signals.create(job.context, job.sizes.num_workers, team_size)
@@ -74,7 +74,7 @@ class Workers:
             self.close(FAILURE_TIMEOUT)
             raise
 
-    def _share_memory(self, job: Job, team_size: int) -> None:
+    def _share_memory(self, job: ProcessJob, team_size: int) -> None:
         sizes, layout = self.sizes, block_layout(self.description, self.sizes.num_envs)
         fd = create_block(SharedBlock.nbytes(layout, sizes.num_workers, sizes.num_envs))
         self._ending.memory = fd
