@@ -40,7 +40,8 @@ def export(arguments: Sequence[str]) -> int:
         ConfigError: the directory of the file does not exist.
         CheckpointError: there is no such checkpoint, or it does not fit the environment.
         EnvironmentSetupError: the extra `onnx` is not installed.
-        ExportError: the policy does something that ONNX cannot express.
+        ExportError: the policy does something that ONNX cannot express, or the file cannot be
+            written.
     """
     env_name, rest = split_environment(arguments, "export")
     options = parse_arguments(ExportArguments, rest, f"puffer export {env_name}")

@@ -121,7 +121,8 @@ def export_onnx(
 
     Raises:
         EnvironmentSetupError: the extra `onnx` is not installed.
-        ExportError: the policy does something that torch or ONNX cannot express.
+        ExportError: the policy does something that torch or ONNX cannot express, or the file
+            cannot be written.
     """
     _require_onnx()
     training = policy.training
@@ -142,6 +143,8 @@ def export_onnx(
     try:
         program.save(partial, external_data=False)
         partial.replace(path)
+    except OSError as error:
+        raise ExportError(f"cannot write {path}: {error.strerror}; choose another file") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -1,5 +1,6 @@
 """An exported policy answers as torch does, for every kind of policy, and plays on its own."""
 
+import errno
 import importlib.util
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from pufferlib.exceptions import EnvironmentSetupError, ExportError
 from pufferlib.models import Convolutional, Default, LSTMWrapper, MinGRUWrapper
 from pufferlib.pytorch import nativize_dtype, nativize_tensor
 from pufferlib.spaces import Mixed
+from pufferlib.trainer import export
 from pufferlib.trainer.export import export_onnx, named_heads
 
 VECTOR = Box(-1, 1, (4,), np.float32)
@@ -182,6 +184,20 @@ def test_a_policy_that_looks_at_the_batch_is_refused(tmp_path):
     with pytest.raises(ExportError, match="Looks cannot be exported: .* got GuardOnData"):
         export_onnx(Looks(), plain(), tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    model = SimpleNamespace(producer_name="", metadata_props={})
+
+    def save(path, external_data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(export, "_require_onnx", lambda: None)
+    monkeypatch.setattr(export, "_trace", lambda *_: SimpleNamespace(model=model, save=save))
+    path = tmp_path / "policy.onnx"
+    with pytest.raises(ExportError, match=f"cannot write {path}: No space left on device; choose"):
+        export_onnx(small(plain()), plain(), path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
