@@ -102,11 +102,20 @@ def create_block(nbytes: int) -> int:
 
 def available_memory(cgroup: Path) -> int:
     """Bytes that this process may still use: the machine's, cut by the cgroup's limit (v2, v1)."""
-    available = int(psutil.virtual_memory().available)
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # none, or "max"
-            available = min(available, int((cgroup / name).read_text()))
-    return available
+    left = [int(psutil.virtual_memory().available)]
+    with contextlib.suppress(OSError, ValueError):  # no limit, or "max"
+        left.append(_below_limit(cgroup, "memory.max", "memory.current", "inactive_file"))
+    with contextlib.suppress(OSError, ValueError):
+        names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        left.append(_below_limit(cgroup / "memory", *names))
+    return max(0, min(left))
+
+
+def _below_limit(folder: Path, limit: str, used: str, cache: str) -> int:
+    """What is left to a cgroup; files that were read and may be forgotten count as free."""
+    statistics = (folder / "memory.stat").read_text().split()
+    forgettable = int(statistics[statistics.index(cache) + 1])
+    return int((folder / limit).read_text()) - int((folder / used).read_text()) + forgettable
 
 
 def _no_memory(nbytes: int, reason: str) -> APIUsageError:

@@ -64,19 +64,29 @@ def test_memory_that_is_not_there_is_an_error_before_any_is_taken():
         shared.create_block(1 << 50)
 
 
+V1, V2 = (
+    {"memory.limit_in_bytes": 2000, "memory.usage_in_bytes": 700, "memory.stat": 300},
+    {"memory.max": 1000, "memory.current": 600, "memory.stat": 100},
+)
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    ("folder", "files", "expected"),
     [
-        ("memory.max", "1000\n", 1000),
-        ("memory.max", "max\n", 5000),
-        ("memory/memory.limit_in_bytes", "2000\n", 2000),
-        ("memory/memory.limit_in_bytes", f"{1 << 62}\n", 5000),
-        ("memory.max", "9000\n", 5000),
+        (".", V2, 1000 - 600 + 100),
+        (".", V2 | {"memory.max": "max"}, 5000),
+        (".", V2 | {"memory.max": 9000}, 5000),
+        (".", V2 | {"memory.current": 1200}, 0),
+        ("memory", V1, 2000 - 700 + 300),
+        ("memory", V1 | {"memory.limit_in_bytes": 1 << 62}, 5000),
+        (".", {}, 5000),
     ],
 )
-def test_available_memory_heeds_the_cgroup(name, text, expected, tmp_path, monkeypatch):
+def test_available_memory_heeds_the_cgroup(folder, files, expected, tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5000))
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    (tmp_path / folder).mkdir(exist_ok=True)
+    cache = "inactive_file" if folder == "." else "total_inactive_file"
+    for name, value in files.items():
+        text = f"anon 7\n{cache} {value}\n" if name == "memory.stat" else f"{value}\n"
+        (tmp_path / folder / name).write_text(text)
     assert shared.available_memory(tmp_path) == expected
