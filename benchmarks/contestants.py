@@ -135,12 +135,17 @@ def contestants(workers: tuple[int, ...], env: str = "") -> dict[str, Callable[.
     return found
 
 
-def steps_per_second(stepper: Stepper, seconds: float, warm_up: int = 5) -> float:
-    """Environment steps per second over about `seconds`, after a short warm-up."""
+def steps_per_second(
+    stepper: Stepper,
+    seconds: float,
+    warm_up: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Environment steps per second of `clock` over about `seconds`, after a short warm-up."""
     with stepper as step:
         for _ in range(warm_up):
             step()
-        count, start = 0, time.perf_counter()
-        while (elapsed := time.perf_counter() - start) < seconds:
+        count, start = 0, clock()
+        while (elapsed := clock() - start) < seconds:
             count += step()
         return count / elapsed
