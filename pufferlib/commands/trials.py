@@ -177,8 +177,8 @@ TRIALS: tuple[Trial, ...] = (
     ),
     Trial(
         env="spaces",
-        full=Demand(score=0.9, critic=0.1),
-        quick=Demand(score=0.9, critic=0.1, train=_fast(20_000, learning_rate=1e-2)),
+        full=Demand(score=0.95, critic=0.1),
+        quick=Demand(score=0.95, critic=0.1, train=_fast(20_000, learning_rate=1e-2)),
         meaning="what has parts is flattened and restored in different ways, or comes late",
     ),
     Trial(
