@@ -105,7 +105,7 @@ def test_native_maze_is_searched_faster_than_by_hand(tmp_path):
     assert play("maze_native", path, 2000, **sizes, size=8).mean >= 0.65
 
 
-def wins_at_connect_four(path, games=2000):
+def wins_at_connect_four(path, games=10_000):
     """The mean scores of the policy in a checkpoint against random play, where it moves first and
     where it moves second; the first episode of each game counts."""
     content = checkpoint.read(path)
