@@ -78,6 +78,11 @@ class Client:
         return Terminal(line, rows, columns)
 
 
+def matching(server, pattern):
+    """Pids of the server, containers included, whose command line matches."""
+    return server.run("pgrep", "-f", "--", pattern, check=False).stdout.split()
+
+
 def free_port():
     """A port of this machine on which nothing listens."""
     with socket.socket() as probe:

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 from engine_tools import command, wait_for
-from login_tools import Client, free_port
+from login_tools import Client, free_port, matching
 from nested_engine import share_image
 
 pytestmark = [pytest.mark.platform, pytest.mark.timeout(600)]
@@ -64,11 +64,6 @@ def forward():
     for process in started:
         process.terminate()
         process.wait()
-
-
-def matching(server, pattern):
-    """Pids of the server, containers included, whose command line matches."""
-    return server.run("pgrep", "-f", "--", pattern, check=False).stdout.split()
 
 
 def test_from_no_user_to_a_trained_policy_within_a_minute(ada):

@@ -67,6 +67,7 @@ def test_a_fresh_process_goes_on_as_if_nothing_had_happened(resumed_runs, name):
     assert_equal(resumed, straight)
 
 
+@pytest.mark.slow
 def test_these_runs_have_episodes_under_way(resumed_runs):
     # Else a reset would do: the first rewards of new episodes are not those that were pending.
     directory, told = resumed_runs
