@@ -8,10 +8,10 @@ import pkgutil
 import re
 from pathlib import Path
 
+import needs
 import pytest
 import torch
 
-from pufferlib import native
 from pufferlib.cli import COMMANDS, main
 from pufferlib.exceptions import APIUsageError
 from pufferlib.trainer.config import TrainConfig, VecConfig
@@ -38,7 +38,7 @@ def test_the_native_example_keeps_the_contract():
     assert run("native.md")["Drift"]().num_agents == 1_000
 
 
-@pytest.mark.skipif(not native.available, reason="needs the compiled core")
+@needs.compiled_core
 def test_the_examples_of_native_games_run():
     names = run("ocean.md")
     assert (names["actions"].shape, names["env"].game) == ((4096,), "maze")

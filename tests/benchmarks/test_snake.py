@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import needs
 import numpy as np
 import pytest
 
-from pufferlib import cli, native
+from pufferlib import cli
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 snake = importlib.import_module("snake")
@@ -42,7 +43,7 @@ def test_the_greedy_player_goes_to_the_nearest_food_and_bites_nothing(food, wall
 
 @pytest.mark.bench
 @pytest.mark.timeout(1_800)
-@pytest.mark.skipif(not native.available, reason="needs the compiled core")
+@needs.compiled_core
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
 def test_a_trained_policy_beats_the_greedy_player(seed, tmp_path):
     options = ["--train.data-dir", str(tmp_path), "--train.seed", str(seed)]

@@ -2,17 +2,17 @@
 
 import zlib
 
+import needs
 import numpy as np
 import pytest
 from game_worlds import in_situation, records_of, worlds_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferlib import native
 from pufferlib.environments.ocean.native import NativeBreakout
 from pufferlib.exceptions import ConfigError
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 STAY, LEFT, RIGHT = range(3)
 WORTH = np.array([7, 7, 4, 4, 1, 1])

@@ -3,18 +3,18 @@
 import itertools
 import zlib
 
+import needs
 import numpy as np
 import pytest
 import torch
 
-from pufferlib import native
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.environments.ocean.native import NativeConnectFour
 from pufferlib.exceptions import ConfigError
 from pufferlib.models import Default
 from pufferlib.pytorch import sample_logits
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 ROWS, COLUMNS = 6, 7
 CELLS = list(itertools.product(range(ROWS), range(COLUMNS)))

@@ -6,6 +6,7 @@ import pickle
 import zlib
 from pathlib import Path
 
+import needs
 import numpy as np
 import pytest
 from native_games import CASES, play, random_actions, records
@@ -25,7 +26,7 @@ from pufferlib.testing import check_env
 
 AGENTS = 12
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 every_game = pytest.mark.parametrize("case", CASES, ids=str)
 
 

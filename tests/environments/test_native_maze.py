@@ -2,17 +2,17 @@
 
 import zlib
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_games import random_actions
 
-from pufferlib import native
 from pufferlib.environments.ocean.native import NativeMaze
 from pufferlib.exceptions import ConfigError
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 WALL, EXPLORED, TRAIL, NEW, GOAL = -1, 0, 1, 2, 3
 MOVES = np.array([(0, -1), (0, 1), (-1, 0), (1, 0)])

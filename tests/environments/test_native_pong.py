@@ -2,17 +2,17 @@
 
 import zlib
 
+import needs
 import numpy as np
 import pytest
 from game_worlds import in_situation, put_worlds, records_of, worlds_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferlib import native
 from pufferlib.environments.ocean.native import NativePong
 from pufferlib.exceptions import ConfigError
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 STAY, UP, DOWN = range(3)
 MIRRORED = [1, 0, 2, 3, 4, 5, 7, 6]  # what the other agent calls its own

@@ -3,6 +3,7 @@
 import itertools
 import zlib
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from pufferlib import native
 from pufferlib.environments.ocean.native import NativeSnake
 from pufferlib.exceptions import ConfigError
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 FOOD, EMPTY, BODY, HEAD = 1, 0, -1, -2
 TURN_LEFT, STRAIGHT, TURN_RIGHT = range(3)

@@ -2,6 +2,7 @@
 
 import zlib
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from pufferlib.trainer.setup import load_config, make_vecenv
 
 LEFT = 0
 
-pytestmark = pytest.mark.skipif(not native.available, reason="needs the compiled core")
+pytestmark = needs.compiled_core
 
 
 class Twins:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -122,7 +123,7 @@ def any_arguments(draw):
     return {**arguments, "gamma": draw(unit), "lam": draw(unit)}
 
 
-@pytest.mark.skipif(not native.available, reason="needs the compiled core")
+@needs.compiled_core
 @given(any_arguments())
 def test_native_and_numpy_agree_bit_for_bit(arguments):
     compiled = np.full(arguments["rewards"].shape, np.nan, np.float32)
@@ -165,7 +166,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="out: expected a writable array"):
             run(native.advantage_scan, out=frozen)
 
-    @pytest.mark.skipif(not native.available, reason="needs the compiled core")
+    @needs.compiled_core
     @pytest.mark.parametrize(
         "bad",
         [np.zeros((1, 4), np.float64), np.zeros((1, 8), np.float32)[:, ::2]],
@@ -199,7 +200,7 @@ class TestInstallation:
         second = run(native.advantage_scan)  # a second warning would be an error
         assert first.tolist() == second.tolist() == [[14, 13, 12, 11]]
 
-    @pytest.mark.skipif(not native.available, reason="needs the compiled core")
+    @needs.compiled_core
     def test_core_was_built_from_these_sources(self):
         from pufferlib import _native
 
@@ -224,7 +225,7 @@ class TestInstallation:
         native._warn_if_stale(SimpleNamespace(SOURCES="gone.cpp", SOURCE_HASH="0"), tmp_path)
         assert not recwarn
 
-    @pytest.mark.skipif(not native.available, reason="needs the compiled core")
+    @needs.compiled_core
     def test_importing_over_changed_sources_warns(self, tmp_path):
         """A copy of the Python side with one changed source, in a fresh process."""
         package = tmp_path / "pufferlib" / "native"

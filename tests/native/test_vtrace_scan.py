@@ -1,5 +1,6 @@
 """V-trace's scan: numbers worked out by hand, the definition, generalized advantages, the twin."""
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,7 +81,7 @@ def any_arguments(draw, valid=None):
     return arguments
 
 
-@pytest.mark.skipif(not native.available, reason="needs the compiled core")
+@needs.compiled_core
 @settings(max_examples=100, deadline=None)
 @given(any_arguments())
 def test_native_and_numpy_agree_bit_for_bit(arguments):
