@@ -1,5 +1,6 @@
 """`puffer`: what it accepts, what it prints, and how a training ends."""
 
+import importlib.util
 import inspect
 import json
 import os
@@ -257,9 +258,16 @@ def test_sizes_that_do_not_fit_name_both_numbers(here, capsys):
 # -- environments ------------------------------------------------------------------------------
 
 
+def hide_package(monkeypatch, hidden):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == hidden else find_spec(name)
+    )
+
+
 def test_envs_lists_what_is_here_and_what_is_not(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr("pufferlib.environments._is_found", lambda package: package != "nle")
+    hide_package(monkeypatch, "nle")
     assert main(["envs"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in ROWS)

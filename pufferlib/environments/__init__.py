@@ -18,53 +18,15 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 from pufferlib.environments import own
+from pufferlib.environments.families import FAMILIES
+from pufferlib.environments.row import Row
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One family of environments that share a package, an extra and a policy."""
-
-    name: str
-    """The family, and the folder below `pufferlib/environments`."""
-    description: str
-    default: str
-    """The task that `env_creator()` makes."""
-    tasks: Mapping[str, str] = field(default_factory=dict)
-    """Short command-line names of tasks; the name of the family means the default task."""
-    extra: str | None = None
-    """The extra of pufferlib that installs it; None: a plain installation has everything."""
-    packages: tuple[str, ...] = ()
-    """Import names that must be found."""
-    notes: str = ""
-    """What a user should know before choosing it."""
-
-    @property
-    def module(self) -> str:
-        """Dotted path of the package."""
-        return f"{__name__}.{self.name}"
-
-    @property
-    def install(self) -> str:
-        """The line that brings what is missing."""
-        return f"pip install 'pufferlib[{self.extra}]'" if self.extra else "pip install pufferlib"
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Import names that are not found here; nothing is imported to find out."""
-        return tuple(name for name in self.packages if not _is_found(name))
-
-    @property
-    def installed(self) -> bool:
-        """Whether every package that it needs is found."""
-        return not self.missing
 
 
 @dataclass(frozen=True)
@@ -78,66 +40,13 @@ class Task:
     """The argument of the family's `env_creator`."""
 
 
-_FAMILIES = (
-    Row(
-        name="atari",
-        description="Atari 2600 games through the Arcade Learning Environment",
-        default="ALE/Breakout-v5",
-        tasks={"breakout": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"},
-        extra="atari",
-        packages=("ale_py", "cv2"),
-        notes="games are in the package; atari/space_invaders and the like name the others",
-    ),
-    Row(
-        name="classic_control",
-        description="Gymnasium's small physics problems",
-        default="CartPole-v1",
-        tasks={
-            "cartpole": "CartPole-v1",
-            "acrobot": "Acrobot-v1",
-            "mountain_car": "MountainCar-v0",
-            "mountain_car_continuous": "MountainCarContinuous-v0",
-            "pendulum": "Pendulum-v1",
-        },
-        notes="images need pygame: pip install 'pufferlib[classic_control]'",
-    ),
-    Row(
-        name="nethack",
-        description="The dungeons of NetHack 3.6 through the NetHack Learning Environment",
-        default="NetHackScore-v0",
-        extra="nethack",
-        packages=("nle",),
-        notes="Linux and macOS; several games per process are fine",
-    ),
-    Row(
-        name="ocean",
-        description="First-party sanity checks that train in seconds",
-        default="squared",
-        tasks={
-            "bandit": "bandit",
-            "breakout_native": "breakout_native",
-            "connect_four_native": "connect_four_native",
-            "maze_native": "maze_native",
-            "memory": "memory",
-            "multiagent": "multiagent",
-            "password": "password",
-            "pong_native": "pong_native",
-            "snake_native": "snake_native",
-            "spaces": "spaces",
-            "squared": "squared",
-            "squared_native": "squared_native",
-            "stochastic": "stochastic",
-        },
-    ),
-)
-
-ROWS: Mapping[str, Row] = MappingProxyType({row.name: row for row in _FAMILIES})
+ROWS: Mapping[str, Row] = MappingProxyType({row.name: row for row in FAMILIES})
 """Every family by name."""
 
 
 def names() -> list[str]:
     """Every short name that `resolve` accepts, sorted."""
-    return sorted({*ROWS, *(task for row in _FAMILIES for task in row.tasks)})
+    return sorted({*ROWS, *(task for row in FAMILIES for task in row.tasks)})
 
 
 def resolve(name: str) -> Task:
@@ -159,7 +68,7 @@ def resolve(name: str) -> Task:
         return Task(name, ROWS[family], task)
     if name in ROWS:
         return Task(name, ROWS[name], ROWS[name].default)
-    for row in _FAMILIES:
+    for row in FAMILIES:
         if name in row.tasks:
             return Task(name, row, row.tasks[name])
     wanted, known = (family, sorted(ROWS)) if slash else (name, names())
@@ -192,10 +101,7 @@ def require(family: str) -> tuple[ModuleType, ...]:
     """
     row = ROWS[family]
     if row.missing:
-        raise EnvironmentSetupError(
-            f"{row.name} needs {', '.join(row.missing)}, which is not installed. "
-            f"Install it with: {row.install}   (or: puffer install {row.name})"
-        )
+        raise EnvironmentSetupError(_what_is_missing(row))
     try:
         return tuple(importlib.import_module(package) for package in row.packages)
     except ImportError as error:
@@ -228,8 +134,14 @@ def lazy_policies(package: str) -> Callable[[str], Any]:
     return get
 
 
-def _is_found(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
+def _what_is_missing(row: Row) -> str:
+    lacks = f"{row.name} needs {', '.join(row.missing)}, which is not installed"
+    if row.obstacle:
+        return f"{lacks} and cannot be here: {row.obstacle}"
+    lines = [f"{lacks}. Install it with: puffer install {row.name}   (or: {row.install})"]
+    if row.system:
+        lines.append(f"It also needs of Debian: sudo apt-get install -y {' '.join(row.system)}")
+    return "\n".join(lines)
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -1,0 +1,58 @@
+"""Every family of environments, by name."""
+
+from __future__ import annotations
+
+from pufferlib.environments.row import Row
+
+FAMILIES = (
+    Row(
+        name="atari",
+        description="Atari 2600 games through the Arcade Learning Environment",
+        default="ALE/Breakout-v5",
+        tasks={"breakout": "ALE/Breakout-v5", "pong": "ALE/Pong-v5"},
+        extra="atari",
+        packages=("ale_py", "cv2"),
+        notes="games are in the package; atari/space_invaders and the like name the others",
+    ),
+    Row(
+        name="classic_control",
+        description="Gymnasium's small physics problems",
+        default="CartPole-v1",
+        tasks={
+            "cartpole": "CartPole-v1",
+            "acrobot": "Acrobot-v1",
+            "mountain_car": "MountainCar-v0",
+            "mountain_car_continuous": "MountainCarContinuous-v0",
+            "pendulum": "Pendulum-v1",
+        },
+        notes="images need pygame: pip install 'pufferlib[classic_control]'",
+    ),
+    Row(
+        name="nethack",
+        description="The dungeons of NetHack 3.6 through the NetHack Learning Environment",
+        default="NetHackScore-v0",
+        extra="nethack",
+        packages=("nle",),
+        notes="Linux and macOS; several games per process are fine",
+    ),
+    Row(
+        name="ocean",
+        description="First-party sanity checks that train in seconds",
+        default="squared",
+        tasks={
+            "bandit": "bandit",
+            "breakout_native": "breakout_native",
+            "connect_four_native": "connect_four_native",
+            "maze_native": "maze_native",
+            "memory": "memory",
+            "multiagent": "multiagent",
+            "password": "password",
+            "pong_native": "pong_native",
+            "snake_native": "snake_native",
+            "spaces": "spaces",
+            "squared": "squared",
+            "squared_native": "squared_native",
+            "stochastic": "stochastic",
+        },
+    ),
+)
