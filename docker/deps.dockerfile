@@ -32,7 +32,7 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     && pip install --quiet --no-compile -r /opt/puffertank/python.txt \
     && if [ -s /opt/puffertank/nodeps.txt ]; then \
         pip install --quiet --no-compile --no-deps --ignore-requires-python \
-            -r /opt/puffertank/nodeps.txt; \
+            --no-build-isolation -r /opt/puffertank/nodeps.txt; \
     fi \
     && compile-python
 

@@ -10,6 +10,7 @@ Runs without anything installed: `python3 pufferlib/lock.py` prints the hash.
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import re
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 
 LOCK = "constraints.txt"
 ISLANDS = "constraints"
+NODEPS = f"{ISLANDS}/nodeps.txt"
 
 # What the locked torch needs where it computes on a GPU: its build from the default index.
 TORCH = "2.13.0"
@@ -64,6 +66,19 @@ def pins(text: str) -> dict[str, str]:
     """Version of each name that the text of a lock pins with `==`; names are canonical."""
     pairs = (line.partition("==") for line in _normalized(text))
     return {name: version.partition(";")[0] for name, operator, version in pairs if operator}
+
+
+def without_dependencies(root: Path, extra: str) -> list[str]:
+    """What is installed beside an extra without its declared requirements, as pip takes it.
+
+    Raises:
+        FileNotFoundError: there is no `constraints/nodeps.txt` in `root`.
+    """
+    parser = configparser.ConfigParser(
+        allow_no_value=True, delimiters=("\0",), inline_comment_prefixes=("#",)
+    )
+    parser.read_string((root / NODEPS).read_text())
+    return list(parser[extra]) if parser.has_section(extra) else []
 
 
 def canonical(name: str) -> str:

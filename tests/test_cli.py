@@ -1,5 +1,6 @@
 """`puffer`: what it accepts, what it prints, and how a training ends."""
 
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -22,6 +23,7 @@ from pufferlib.cli import COMMANDS, main
 from pufferlib.commands import environments as environments_command
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import ROWS, ocean
+from pufferlib.environments.row import Row
 from pufferlib.exceptions import NonFiniteError
 from pufferlib.trainer import checkpoint
 
@@ -293,11 +295,38 @@ def test_install_calls_pip_with_the_lock_and_returns_its_code(monkeypatch, capsy
     assert call[-1] == 'nle==1.3.0; python_version < "3.14"'
     assert call[4:-1] == ["-c", str(ROOT / "constraints.txt")]
     assert capsys.readouterr().out.startswith("Installing nethack")
-    monkeypatch.setattr(environments_command, "constraints_file", lambda: None)
+    monkeypatch.setattr("pufferlib.lock.find_root", lambda: None)
     environments_command.install(["nethack"], run=lambda call: calls.append(call) or 0)
     assert "-c" not in calls[-1]
     assert "newest versions" in capsys.readouterr().out
     assert environments_command.extra_requirements("classic_control") == ["pygame-ce>=2.5"]
+
+
+def test_install_brings_what_does_not_resolve_after_what_it_needs(monkeypatch, tmp_path):
+    (tmp_path / "constraints").mkdir()
+    (tmp_path / "constraints" / "nodeps.txt").write_text("[old]\nold-game==1.0  # says so\n")
+    lines = ["numpy>=2.0", 'cffi>=1.13; extra == "old"', 'nle==1.3.0; extra == "nethack"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
+    first, second = environments_command.pip_commands("old", tmp_path)
+    assert first[3:] == ["install", "-c", str(tmp_path / "constraints.txt"), "cffi>=1.13"]
+    flags = ["--no-deps", "--ignore-requires-python", "--no-build-isolation"]
+    assert second[3:] == ["install", *flags, "old-game==1.0"]
+    assert len(environments_command.pip_commands("nethack", tmp_path)) == 1
+
+
+def test_install_says_what_pip_cannot_bring(monkeypatch, capsys):
+    row = Row(name="far", description="", default="x", packages=("no_such_module",))
+    monkeypatch.setattr(
+        "pufferlib.environments.ROWS",
+        {
+            "far": dataclasses.replace(row, elsewhere="built in image stage 2"),
+            "new": dataclasses.replace(row, name="new", newest_python=(3, 10)),
+        },
+    )
+    assert main(["install", "far"]) == 1
+    assert "far cannot be installed here: built in image stage 2" in capsys.readouterr().err
+    assert main(["install", "new"]) == 1
+    assert "published for Python 3.10 and older, this is 3." in capsys.readouterr().err
 
 
 def test_install_of_what_needs_nothing_and_of_what_is_unknown(capsys):

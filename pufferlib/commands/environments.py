@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import re
 import subprocess
@@ -17,8 +18,10 @@ from rich.text import Text
 
 from pufferlib import environments, lock
 from pufferlib.commands.arguments import parse_arguments
-from pufferlib.environments import Row
+from pufferlib.environments.row import Row
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError
+
+STYLES = {"installed": "green", "missing": "yellow", "impossible": "dim"}
 
 Runner = Callable[[list[str]], int]
 
@@ -48,10 +51,10 @@ def envs(arguments: Sequence[str]) -> int:
 def table(rows: Sequence[Row]) -> Table:
     """The environments as a table."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="cyan")
-    for column in ("Environment", "Installed", "What it is", "Train with"):
+    for column in ("Environment", "Here", "What it is", "Train with"):
         made.add_column(column, overflow="fold")
     for row in rows:
-        state = Text("yes", style="green") if row.installed else Text("no", style="yellow")
+        state = Text(row.state, style=STYLES[row.state])
         made.add_row(row.name, state, _description(row), _commands(row))
     return made
 
@@ -61,27 +64,49 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
 
     Raises:
         ConfigError: the name is unknown (the message has the nearest one), or a user's own.
-        EnvironmentSetupError: pufferlib was not installed by pip, so that its extras are unknown.
+        EnvironmentSetupError: it cannot be installed here; or pufferlib was not installed by pip,
+            so that its extras are unknown.
     """
     name = parse_arguments(InstallArguments, arguments, "puffer install").name
     row = environments.resolve(name).row
     if row.name not in environments.ROWS:
         raise ConfigError(f"{name} is your own; install what it needs with pip")
+    if row.obstacle:
+        raise EnvironmentSetupError(f"{row.name} cannot be installed here: {row.obstacle}")
     if row.extra is None:
         print(f"{row.name} is part of every installation; nothing to install.")
         return 0
-    constraints = constraints_file()
-    if constraints is None:
+    root = lock.find_root()
+    if root is None:
         print("No constraints.txt beside this pufferlib: pip takes the newest versions that fit.")
-    command = pip_command(extra_requirements(row.extra), constraints)
-    print(f"Installing {row.name}: {' '.join(command)}", flush=True)
-    return run(command)
+    for command in pip_commands(row.extra, root):
+        print(f"Installing {row.name}: {' '.join(command)}", flush=True)
+        code = run(command)
+        if code:
+            return code
+    print(_what_is_left(row))
+    return 0
 
 
-def pip_command(requirements: Sequence[str], constraints: Path | None) -> list[str]:
-    """The pip call that installs `requirements` into this Python's environment."""
-    lock = [] if constraints is None else ["-c", str(constraints)]
-    return [sys.executable, "-m", "pip", "install", *lock, *requirements]
+def pip_commands(extra: str, root: Path | None) -> list[list[str]]:
+    """The pip calls that install an extra into this Python's environment.
+
+    Args:
+        extra: of the installed pufferlib.
+        root: the directory of the lock; None: there is none.
+
+    Raises:
+        EnvironmentSetupError: pip knows of no pufferlib here.
+    """
+    pip = [sys.executable, "-m", "pip", "install"]
+    constraints = [] if root is None else ["-c", str(root / lock.LOCK)]
+    commands = [[*pip, *constraints, *extra_requirements(extra)]]
+    outdated = [] if root is None else lock.without_dependencies(root, extra)
+    if outdated:
+        # What these declare to need no longer fits; sources are built with what is installed.
+        flags = ["--no-deps", "--ignore-requires-python", "--no-build-isolation"]
+        commands.append([*pip, *flags, *outdated])
+    return commands
 
 
 def extra_requirements(extra: str) -> list[str]:
@@ -104,12 +129,6 @@ def extra_requirements(extra: str) -> list[str]:
     ]
 
 
-def constraints_file() -> Path | None:
-    """The lock: that of the source tree this package lies in, else the one in the package."""
-    root = lock.find_root()
-    return None if root is None else root / lock.LOCK
-
-
 def _description(row: Row) -> Text:
     text = Text(row.description)
     if row.notes:
@@ -119,7 +138,14 @@ def _description(row: Row) -> Text:
 
 def _commands(row: Row) -> Text:
     if not row.installed:
-        return Text(f"puffer install {row.name}\n{row.install}", style="yellow")
+        lines = [*row.remedies, *([row.install] if row.state == "missing" else [])]
+        return Text("\n".join(lines), style=STYLES[row.state])
     usual = next((name for name, task in row.tasks.items() if task == row.default), row.name)
     others = [name for name in row.tasks if name != usual]
     return Text(f"puffer train {usual}" + f"\nor {', '.join(others)}" * bool(others))
+
+
+def _what_is_left(row: Row) -> str:
+    importlib.invalidate_caches()  # pip has written packages since
+    left = [line for line in row.remedies if not line.startswith("puffer install")]
+    return "\n".join([f"puffer train {next(iter(row.tasks), row.name)}", *left])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pufferlib.environments import ROWS
+
 ROOT = Path(__file__).parents[2]
 BAKE = json.loads((ROOT / "docker" / "bake.json").read_text())
 
@@ -36,10 +38,10 @@ def write_lists(tmp_path, monkeypatch):
 def test_requirements_follow_extras_of_extras(write_lists):
     python, nodeps, system = write_lists("common")
     names = {re.split(r"[=<>;\[]", line)[0] for line in python}
-    assert {"torch", "gymnasium", "nle", "pymunk", "mpe2", "pytest"} <= names
+    assert {"torch", "gymnasium", "nle", "pymunk", "mpe2", "pytest", "crafter", "pyboy"} <= names
     assert not [line for line in python if line.startswith("pufferlib")]
     assert nodeps == []
-    assert system == []
+    assert system == ["libegl1", "libvulkan1", "mesa-vulkan-drivers"]
 
 
 def test_requirements_with_system_packages(write_lists):
@@ -64,6 +66,12 @@ def test_everything_that_has_a_list_is_an_extra_or_has_system_packages_only(writ
     system = set(module.read_system_packages(ROOT / "docker/system-packages.txt"))
     assert set(module.read_nodeps(ROOT / "constraints/nodeps.txt")) <= set(optional)
     assert system - set(optional) == {"java", "rendering"}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_images_install_the_system_packages_of_the_registry(row):
+    listed = load_requirements().read_system_packages(ROOT / "docker/system-packages.txt")
+    assert list(row.system) == listed.get(row.extra, [])
 
 
 def test_unknown_environment(write_lists):
