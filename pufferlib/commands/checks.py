@@ -201,11 +201,15 @@ def check_disk(machine: Machine) -> Line:
 
 
 def check_environments(machine: Machine) -> Line:
-    """Which families are installed; none of them is a must."""
-    installed = [name for name, present in machine.environments.items() if present]
-    missing = [name for name, present in machine.environments.items() if not present]
-    more = f" (puffer install: {', '.join(missing)})" if missing else ""
-    return Line("environments", "ok", f"{', '.join(installed)}{more}")
+    """Which families are installed, and what brings each other one; none of them is a must."""
+    rows = machine.environments.items()
+    installed = [name for name, (state, _) in rows if state == "installed"]
+    lines = [", ".join(installed)]
+    for name, (state, remedies) in rows:
+        if remedies:
+            what = "cannot be installed here, " if state == "impossible" else ""
+            lines.append(f"{name}: {what}{'; '.join(remedies)}")
+    return Line("environments", "ok", "\n".join(lines))
 
 
 def check_native(machine: Machine) -> Line:

@@ -91,7 +91,8 @@ class Machine:
     quota: float | None
     memory_bytes: int
     disk_free_bytes: int
-    environments: dict[str, bool]
+    environments: dict[str, tuple[str, tuple[str, ...]]]
+    """State of each family (`installed`, `missing`, `impossible`) and what to do about it."""
     native: str
     """`fresh`, `stale` or `missing`."""
     lock: str | None
@@ -121,7 +122,7 @@ def inspect() -> Machine:
         quota=cgroup_quota(CGROUP),
         memory_bytes=memory_bytes(CGROUP),
         disk_free_bytes=shutil.disk_usage(Path.cwd()).free,
-        environments={row.name: row.installed for row in environments.ROWS.values()},
+        environments={row.name: (row.state, row.remedies) for row in environments.ROWS.values()},
         native=native_state(),
         lock=None if root is None else lock.lock_hash(root),
         differing={} if root is None else differing_packages(root),

@@ -42,7 +42,13 @@ HEALTHY = Machine(
     quota=None,
     memory_bytes=128 * 2**30,
     disk_free_bytes=64 * 2**30,
-    environments={"ocean": True, "nethack": False},
+    environments={
+        "ocean": ("installed", ()),
+        "nethack": ("missing", ("puffer install nethack",)),
+        "microrts": ("missing", ("puffer install microrts", "apt-get install java")),
+        "deepmind_lab": ("impossible", ("a Bazel build",)),
+        "pokemon_red": ("installed", ("export ROM=FILE",)),
+    },
     native="fresh",
     lock="0123456789ab",
     differing={},
@@ -187,6 +193,17 @@ def test_every_line_that_is_not_ok_has_a_remedy():
 
 def test_the_library_says_which_it_is():
     assert judge()["pufferlib"].found == f"{__version__} in /home/me/pufferlib/pufferlib"
+
+
+def test_every_family_that_is_not_there_has_what_brings_it():
+    line = checks.check_environments(HEALTHY)
+    assert line.found.splitlines() == [
+        "ocean, pokemon_red",
+        "nethack: puffer install nethack",
+        "microrts: puffer install microrts; apt-get install java",
+        "deepmind_lab: cannot be installed here, a Bazel build",
+        "pokemon_red: export ROM=FILE",
+    ]
 
 
 def test_minimums_are_those_of_the_lock(monkeypatch):
