@@ -7,13 +7,14 @@ from pufferlib.vector.autotune import autotune
 from pufferlib.vector.base import VecEnv
 from pufferlib.vector.factory import load_backend, make
 from pufferlib.vector.multiprocessing import Multiprocessing
+from pufferlib.vector.same_step import SameStep
 from pufferlib.vector.serial import Serial
 
 if TYPE_CHECKING:
     from pufferlib.vector.ray import Ray as Ray
     from pufferlib.vector.tuning.result import Tuning as Tuning
 
-__all__ = ["Multiprocessing", "Serial", "Tuning", "VecEnv", "autotune", "make"]
+__all__ = ["Multiprocessing", "SameStep", "Serial", "Tuning", "VecEnv", "autotune", "make"]
 
 
 def __getattr__(name: str) -> Any:
