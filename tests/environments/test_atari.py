@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pufferlib import vector
 from pufferlib.environments import atari
 from pufferlib.exceptions import ConfigError
-from pufferlib.testing import check_env
 
 pytestmark = pytest.mark.slow
 
@@ -86,22 +84,6 @@ def test_names():
     assert atari.env_creator("ALE/Pong-v5").args == ("ALE/Pong-v5",)
     with pytest.raises(ConfigError, match="did you mean 'ALE/Breakout-v5'"):
         atari.env_creator("ALE/Braekout-v5")
-
-
-def test_it_keeps_the_contract():
-    check_env(atari.env_creator("breakout"))
-
-
-def test_workers_play_what_serial_plays():
-    results = []
-    for kwargs in ({"backend": "serial"}, {"backend": "multiprocessing", "num_workers": 2}):
-        with vector.make(atari.env_creator("pong"), num_envs=2, seed=5, **kwargs) as vecenv:
-            vecenv.reset()
-            for step in range(30):
-                observations, rewards, *_ = vecenv.step(np.full(2, step % 6))
-            results.append((observations.copy(), rewards.copy()))
-    assert (results[0][0] == results[1][0]).all()
-    assert (results[0][1] == results[1][1]).all()
 
 
 def test_policies_fit(breakout):

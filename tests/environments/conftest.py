@@ -1,0 +1,6 @@
+"""Makes this folder's modules importable by its tests: `from families import …`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

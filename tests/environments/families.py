@@ -1,0 +1,78 @@
+"""What the contract suite plays: the environments of every family, by name.
+
+A family that is no part of the extra `test` is marked slow. One whose checks take more than six
+seconds of CPU time is marked bench, unless it can be made cheaper.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pufferlib import environments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One environment, and how to see all of its contract in a few steps."""
+
+    name: str
+    """Anything that `pufferlib.environments.resolve` accepts."""
+    mark: str = "slow"
+    """The tier of its tests: 'quick', 'slow' or 'bench'."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that make its episodes short."""
+    num_envs: int = 2
+    """How many the backends hold."""
+    steps: int = 150
+    """What each of them plays there; two episodes of each must end by then."""
+    checked_steps: int = 75
+    """The length of the four runs of `check_env`."""
+    render_mode: str | None = "rgb_array"
+    """'rgb_array', 'ansi', or None: it has no picture."""
+    unrepeatable: str = ""
+    """Why equal seeds do not give equal rows; empty: they do."""
+
+    @property
+    def task(self):
+        """The row of the family, and the task."""
+        return environments.resolve(self.name)
+
+    @property
+    def package(self):
+        """The family's package."""
+        return environments.load(self.name)
+
+    @property
+    def creator(self):
+        """The make function of the task."""
+        return self.package.env_creator(self.task.task)
+
+
+CASES = (
+    Case(name="atari", options={"noop_max": 0}),
+    Case(name="classic_control", mark="quick"),
+    Case(name="nethack", mark="quick", options={"max_episode_steps": 40}, render_mode="ansi"),
+    Case(name="ocean", mark="quick", render_mode="ansi"),
+)
+
+
+def params(cases=CASES):
+    """The cases as parameters of a test, each with its mark."""
+    return [
+        pytest.param(
+            case,
+            id=case.name,
+            marks=() if case.mark == "quick" else getattr(pytest.mark, case.mark),
+        )
+        for case in cases
+    ]
+
+
+def one_per_family():
+    """The first case of every family."""
+    firsts = {}
+    for case in CASES:
+        firsts.setdefault(case.task.row.name, case)
+    return tuple(firsts.values())
