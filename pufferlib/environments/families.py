@@ -28,6 +28,24 @@ FAMILIES = (
         notes="images need pygame: pip install 'pufferlib[classic_control]'",
     ),
     Row(
+        name="deepmind_lab",
+        description="First-person mazes, shooting and psychology: the levels of DMLab-30",
+        default="rooms_watermaze",
+        packages=("deepmind_lab",),
+        elsewhere="DeepMind Lab is in no package index; build its source with Bazel: "
+        "https://github.com/google-deepmind/lab/blob/master/docs/users/build.md",
+        notes="not run here: tested with a stand-in that speaks its interface",
+    ),
+    Row(
+        name="minerl",
+        description="Minecraft, seen and played through MineRL 1.0",
+        default="MineRLObtainDiamondShovel-v0",
+        packages=("gym", "minerl"),
+        elsewhere="MineRL builds Minecraft from the network with JDK 8, which Debian 12 has not, "
+        "and wants a gym of 2021; follow https://minerl.readthedocs.io in a separate environment",
+        notes="not run here: tested with a stand-in that speaks its interface",
+    ),
+    Row(
         name="nethack",
         description="The dungeons of NetHack 3.6 through the NetHack Learning Environment",
         default="NetHackScore-v0",
@@ -54,5 +72,15 @@ FAMILIES = (
             "squared_native": "squared_native",
             "stochastic": "stochastic",
         },
+    ),
+    Row(
+        name="smac",
+        description="Battles of StarCraft II, every unit an agent",
+        default="3m",
+        packages=("pysc2", "smac"),
+        elsewhere="SMAC is in no package index (what is called smac there is another program): "
+        "pip install git+https://github.com/oxwhirl/smac, then StarCraft II and the maps as its "
+        "README says",
+        notes="not run here: tested with a stand-in that speaks its interface",
     ),
 )

@@ -1,0 +1,21 @@
+"""Policy of DeepMind Lab's levels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pufferlib.models import Convolutional, LSTMWrapper
+
+
+class Policy(Convolutional):
+    """Convolutions over the frame, for levels that can be played without memory."""
+
+    def __init__(self, env: Any, hidden_size: int = 256) -> None:
+        super().__init__(env, hidden_size, channels_last=True)
+
+
+class Recurrent(LSTMWrapper):
+    """`Policy` with an LSTM of its width: a frame does not show where one has been."""
+
+    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
+        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

@@ -1,0 +1,21 @@
+"""Policy of MineRL's tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pufferlib.models import Convolutional, LSTMWrapper
+
+
+class Policy(Convolutional):
+    """Convolutions over the view, and a choice for each key and for each turn."""
+
+    def __init__(self, env: Any, hidden_size: int = 512) -> None:
+        super().__init__(env, hidden_size, channels_last=True)
+
+
+class Recurrent(LSTMWrapper):
+    """`Policy` with an LSTM of its width: a view does not show what was done before."""
+
+    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
+        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

@@ -1,0 +1,1 @@
+"""What SMAC plays StarCraft II with; installed where SMAC is."""

@@ -1,0 +1,1 @@
+"""SMAC, the multi-agent challenge."""
