@@ -15,6 +15,19 @@ FAMILIES = (
         notes="games are in the package; atari/space_invaders and the like name the others",
     ),
     Row(
+        name="butterfly",
+        description="PettingZoo's games of cooperation, some of them seen as pixels",
+        default="knights_archers_zombies_v11",
+        tasks={
+            "cooperative_pong": "cooperative_pong_v6",
+            "knights_archers_zombies": "knights_archers_zombies_v11",
+            "pistonball": "pistonball_v6",
+        },
+        extra="butterfly",
+        packages=("pygame", "pymunk"),
+        notes="knights and archers die, the others play to the end; pistonball acts continuously",
+    ),
+    Row(
         name="classic_control",
         description="Gymnasium's small physics problems",
         default="CartPole-v1",
@@ -26,6 +39,14 @@ FAMILIES = (
             "pendulum": "Pendulum-v1",
         },
         notes="images need pygame: pip install 'pufferlib[classic_control]'",
+    ),
+    Row(
+        name="crafter",
+        description="Survival in an open world with 22 achievements, seen as small images",
+        default="CrafterReward-v1",
+        extra="crafter",
+        packages=("crafter",),
+        notes="about 150 steps a second and core; crafter/CrafterNoReward-v1 has no rewards",
     ),
     Row(
         name="deepmind_lab",
@@ -44,6 +65,14 @@ FAMILIES = (
         elsewhere="MineRL builds Minecraft from the network with JDK 8, which Debian 12 has not, "
         "and wants a gym of 2021; follow https://minerl.readthedocs.io in a separate environment",
         notes="not run here: tested with a stand-in that speaks its interface",
+    ),
+    Row(
+        name="minihack",
+        description="Tasks in small worlds of NetHack, from one room to a quest",
+        default="MiniHack-Room-Random-5x5-v0",
+        extra="minihack",
+        packages=("minihack", "nle"),
+        notes="minihack/MiniHack-River-v0 and the like name the others",
     ),
     Row(
         name="nethack",

@@ -46,13 +46,14 @@ def to_gymnasium_space(space: Any) -> spaces.Space[Any]:
     """A space of the old `gym` package as the Gymnasium space of the same name.
 
     Recognized by class name, so `gym` itself is not imported. Gymnasium spaces pass unchanged.
+    Stand-ins for an absent `gym`, such as Crafter's `BoxSpace`, are spaces too.
 
     Raises:
         APIUsageError: the space has no counterpart.
     """
     if isinstance(space, spaces.Space):
         return space
-    kind = type(space).__name__
+    kind = type(space).__name__.removesuffix("Space")
     if kind == "Discrete":
         return spaces.Discrete(int(space.n), start=int(getattr(space, "start", 0)))
     if kind == "Box":

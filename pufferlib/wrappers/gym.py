@@ -21,7 +21,7 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
         self.env = env
         self.observation_space = to_gymnasium_space(env.observation_space)
         self.action_space = to_gymnasium_space(env.action_space)
-        self.metadata = getattr(env, "metadata", {})
+        self.metadata = getattr(env, "metadata", None) or {}
         self.render_mode = getattr(env, "render_mode", None)
         self._reset_takes_seed = accepts(env.reset, "seed")
 

@@ -22,6 +22,7 @@ from pufferlib.wrappers.conversion import reset_keywords
         (old_space("MultiBinary", n=4), spaces.MultiBinary(4)),
         (old_space("Dict", spaces={"a": BOX}), spaces.Dict(a=spaces.Box(0, 1, (2,), np.float32))),
         (old_space("Tuple", spaces=[DISCRETE]), spaces.Tuple([spaces.Discrete(3)])),
+        (old_space("DiscreteSpace", n=3), spaces.Discrete(3)),
     ],
     ids=lambda value: type(value).__name__,
 )
