@@ -3,7 +3,7 @@
 Environments hand out flat rows of one dtype. `nativize_dtype` and `nativize_tensor` turn them
 back into the structured observation on the device, without a copy. `unpack_mask` and `mask_logits`
 rule out the actions that an observation does not allow. `sample_logits` turns what a policy returns
-into actions, whatever the action space is.
+into actions, whatever the action space is, and `greedy_actions` into the most likely ones.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = [
     "NativeDtype",
     "NativeLeaf",
     "NativeRows",
+    "greedy_actions",
     "layer_init",
     "mask_layout",
     "mask_logits",
@@ -299,6 +300,18 @@ def sample_actions(logits: Logits) -> tuple[Tensor, Tensor]:
     log_probs = torch.log_softmax(logits, dim=-1)
     action = _sample_index(log_probs)
     return action, _at(log_probs, action)
+
+
+def greedy_actions(logits: Logits) -> Tensor:
+    """The most likely action `(B, *action_shape)`, for every form of logits of `sample_logits`."""
+    if isinstance(logits, Tensor):
+        return logits.argmax(-1)
+    if isinstance(logits, Normal):
+        return logits.mean
+    if isinstance(logits, MixedLogits):
+        choices = greedy_actions(logits.discrete).float()
+        return torch.cat([choices, logits.continuous.mean], dim=-1)
+    return torch.stack([part.argmax(-1) for part in logits], dim=-1)
 
 
 def _sample_choice(logits: Tensor, action: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -11,6 +11,7 @@ from torch.distributions import Categorical, Normal
 from pufferlib.exceptions import APIUsageError
 from pufferlib.pytorch import (
     MixedLogits,
+    greedy_actions,
     layer_init,
     nativize_dtype,
     nativize_tensor,
@@ -190,6 +191,17 @@ def test_actions_without_entropy_are_the_same_actions():
         torch.manual_seed(4)
         for result, wanted in zip(sample_actions(logits), expected, strict=True):
             assert torch.equal(result, wanted)
+
+
+def test_greedy_actions_of_every_form_of_logits():
+    one = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0]])
+    two = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    normal = Normal(torch.tensor([[0.5, -1.0], [2.0, 0.0]]), torch.ones(2, 2))
+    assert greedy_actions(one).tolist() == [1, 0]
+    assert greedy_actions([one, two]).tolist() == [[1, 1], [0, 0]]
+    assert greedy_actions(normal).tolist() == [[0.5, -1.0], [2.0, 0.0]]
+    mixed = greedy_actions(MixedLogits([one, two], normal))
+    assert mixed.tolist() == [[1, 1, 0.5, -1.0], [0, 0, 2.0, 0.0]]
 
 
 def test_the_gradient_of_the_entropy_is_that_of_its_formula():

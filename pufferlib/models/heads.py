@@ -30,7 +30,7 @@ class ActionHead(nn.Module):
 
     def __init__(self, env: Any, hidden_size: int) -> None:
         super().__init__()
-        self.nvec, self.shape = _action_layout(env.single_action_space)
+        self.nvec, self.shape = action_layout(env.single_action_space)
         self.is_single_choice = is_discrete(env.single_action_space)
         if self.nvec:
             self.discrete = layer_init(nn.Linear(hidden_size, sum(self.nvec)), std=0.01)
@@ -64,8 +64,12 @@ class ActionHead(nn.Module):
         return Normal(mean, self.log_std.exp().expand_as(mean), validate_args=False)
 
 
-def _action_layout(space: Any) -> tuple[list[int], tuple[int, ...] | None]:
-    """The sizes of the discrete choices, and the shape of the continuous part (None: no such)."""
+def action_layout(space: Any) -> tuple[list[int], tuple[int, ...] | None]:
+    """The sizes of the discrete choices, and the shape of the continuous part (None: no such).
+
+    Raises:
+        APIUsageError: the action space is none of Discrete, MultiDiscrete, Box, Mixed.
+    """
     if is_discrete(space):
         return [int(space.n)], None
     if is_multidiscrete(space):

@@ -16,13 +16,12 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
-from torch.distributions import Normal
 
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
 from pufferlib.postprocess import has_many_episodes, split_episodes
-from pufferlib.pytorch import Logits, MixedLogits, sample_logits
+from pufferlib.pytorch import Logits, greedy_actions, sample_logits
 from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
 from pufferlib.trainer.states import RecurrentStates
@@ -261,18 +260,6 @@ def bootstrap_interval(values: NDArray[np.float64], seed: int = 0) -> tuple[floa
     means = [rng.choice(values, len(values)).mean() for _ in range(RESAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
-
-
-def greedy_actions(logits: Logits) -> torch.Tensor:
-    """The most likely action `(B, *action_shape)`, for every form of logits of `sample_logits`."""
-    if isinstance(logits, torch.Tensor):
-        return logits.argmax(-1)
-    if isinstance(logits, Normal):
-        return logits.mean
-    if isinstance(logits, MixedLogits):
-        choices = greedy_actions(logits.discrete).float()
-        return torch.cat([choices, logits.continuous.mean], dim=-1)
-    return torch.stack([part.argmax(-1) for part in logits], dim=-1)
 
 
 def _play(

@@ -15,8 +15,7 @@ from pufferlib.environment import PufferEnv
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import Default, LSTMWrapper
 from pufferlib.postprocess import EpisodeStats
-from pufferlib.pytorch import MixedLogits
-from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy, greedy_actions
+from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy
 from pufferlib.trainer.setup import load_config, make_policy, make_vecenv
 
 
@@ -260,17 +259,6 @@ def test_interval_covers_the_mean_and_shrinks():
     assert wide[0] < 5 < wide[1]
     assert narrow[1] - narrow[0] == pytest.approx(2 * 1.96 / np.sqrt(2000), rel=0.2)
     assert bootstrap_interval(np.array([3.0])) == (3.0, 3.0)
-
-
-def test_greedy_actions_of_every_form_of_logits():
-    one = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0]])
-    two = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
-    normal = torch.distributions.Normal(torch.tensor([[0.5, -1.0], [2.0, 0.0]]), torch.ones(2, 2))
-    assert greedy_actions(one).tolist() == [1, 0]
-    assert greedy_actions([one, two]).tolist() == [[1, 1], [0, 0]]
-    assert greedy_actions(normal).tolist() == [[0.5, -1.0], [2.0, 0.0]]
-    mixed = greedy_actions(MixedLogits([one, two], normal))
-    assert mixed.tolist() == [[1, 1, 0.5, -1.0], [0, 0, 2.0, 0.0]]
 
 
 def test_continuous_actions_stay_within_bounds():
