@@ -52,7 +52,12 @@ class Case:
 
 CASES = (
     Case(name="atari", options={"noop_max": 0}),
+    Case(name="butterfly", mark="quick", options={"max_cycles": 40}),
+    Case(name="cooperative_pong", mark="bench", options={"max_cycles": 40}),
+    Case(name="crafter", options={"area": 16, "max_episode_steps": 70}),
+    Case(name="pistonball", mark="bench", options={"max_cycles": 20, "n_pistons": 8}),
     Case(name="classic_control", mark="quick"),
+    Case(name="minihack", options={"max_episode_steps": 20}, render_mode="ansi"),
     Case(name="nethack", mark="quick", options={"max_episode_steps": 40}, render_mode="ansi"),
     Case(name="ocean", mark="quick", render_mode="ansi"),
 )
