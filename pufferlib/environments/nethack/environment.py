@@ -97,8 +97,7 @@ class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
         """Start a new game; a seed decides this game and those that follow it."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
-        core, display = self._rng.integers(2**63, size=2).tolist()
-        self._set_seeds(core, display, False)
+        self._seed_game()
         # NLE looks for a kit of items in any options, empty ones too.
         observation, _ = self.env.reset(seed=seed, options=options or None)
         self._steps = self._score = self._depth = self._turns = 0
@@ -121,6 +120,11 @@ class NetHackTask(gymnasium.Wrapper[Observation, int, Observation, int]):
         (nle,) = require("nethack")
         text: str = nle.nethack.tty_render(*(self._arrays[key] for key in _SCREEN))
         return text
+
+    def _seed_game(self) -> None:
+        """Seeds for NetHack's generators, which the next reset makes use of."""
+        core, display = self._rng.integers(2**63, size=2).tolist()
+        self._set_seeds(core, display, False)
 
     def _visible(self, observation: Observation) -> Observation:
         return {key: observation[key] for key in self._keys}

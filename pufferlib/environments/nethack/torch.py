@@ -27,7 +27,8 @@ _MAP_SYMBOLS = 7
 # (rows, columns) of the eight directions, in the order of NetHack's movement actions: first the
 # steps in this order, then the runs.
 DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1), (-1, 1), (1, 1), (1, -1), (-1, -1))
-_REDUCED_ACTIONS = 23  # the tasks that have as few actions begin with MORE, others with the steps
+_REDUCED_ACTIONS = 23  # the tasks with as many actions begin with MORE, others with the steps
+_MOST_WITHOUT_RUNS = 16  # up to so many actions, as in most of MiniHack, there are steps only
 
 # Columns of `blstats`.
 _X, _Y, _HP, _MAX_HP, _ENERGY, _MAX_ENERGY = 0, 1, 10, 11, 14, 15
@@ -244,6 +245,7 @@ class DirectionHead(nn.Module):
         super().__init__()
         self.num_actions = int(env.single_action_space.n)
         self.first = 1 if self.num_actions == _REDUCED_ACTIONS else 0
+        gaits = 1 if self.num_actions <= _MOST_WITHOUT_RUNS else 2
         centre, reach = near.crop // 2, torch.arange(1, near.crop // 2 + 1)
         rows, columns = (
             centre + torch.tensor(part)[:, None] * reach for part in zip(*DIRECTIONS, strict=True)
@@ -251,7 +253,7 @@ class DirectionHead(nn.Module):
         self.register_buffer("rays", rows * near.crop + columns, persistent=False)
         self.squares = layer_init(nn.Linear(near.channels * len(reach), width))
         self.context = layer_init(nn.Linear(hidden_size, width))
-        self.score = layer_init(nn.Linear(width, 2), std=0.01)
+        self.score = layer_init(nn.Linear(width, gaits), std=0.01)
 
     def forward(self, hidden: Tensor, surroundings: Tensor) -> Tensor:
         """Features and embedded squares to `(B, num_actions)`, zero for all other actions."""
