@@ -56,8 +56,8 @@ class OwnEnvironment:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name has the form `module:maker`."""
-    return SEPARATOR in name
+    """Whether a name has the form `module:maker`; `family/module:id` has not."""
+    return SEPARATOR in name and "/" not in name.partition(SEPARATOR)[0]
 
 
 def load(name: str) -> OwnEnvironment:

@@ -15,15 +15,21 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
     `reset()` that returns only the observation, 4-tuples from `step`, `seed()` apart from `reset`
     and old `gym` spaces are adapted. The `TimeLimit.truncated` info becomes a truncation. An
     environment that cannot be seeded at all starts from its own stream, whatever the seed.
+
+    Args:
+        env: the environment.
+        render_mode: of an environment that wants to hear it when it draws.
     """
 
-    def __init__(self, env: Any) -> None:
+    def __init__(self, env: Any, render_mode: str | None = None) -> None:
         self.env = env
         self.observation_space = to_gymnasium_space(env.observation_space)
         self.action_space = to_gymnasium_space(env.action_space)
         self.metadata = getattr(env, "metadata", None) or {}
-        self.render_mode = getattr(env, "render_mode", None)
+        self.render_mode = render_mode or getattr(env, "render_mode", None)
         self._reset_takes_seed = accepts(env.reset, "seed")
+        inner = getattr(env, "unwrapped", env)  # wrappers take anything
+        self._render_takes_mode = hasattr(inner, "render") and accepts(inner.render, "mode")
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -54,6 +60,8 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """What the environment's own `render` gives."""
+        if self._render_takes_mode and self.render_mode is not None:
+            return self.env.render(mode=self.render_mode)
         return self.env.render()
 
     def close(self) -> None:

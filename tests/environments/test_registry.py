@@ -44,7 +44,7 @@ def test_an_unknown_name_gets_the_nearest_one(name, nearest):
 
 
 def test_a_name_like_no_other_gets_the_list():
-    with pytest.raises(ConfigError, match="known: acrobot, atari, bandit, breakout"):
+    with pytest.raises(ConfigError, match="known: acrobot, .*, squared, "):
         environments.resolve("zzzzzz")
 
 

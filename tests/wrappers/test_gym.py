@@ -49,6 +49,13 @@ class OldGymWithSeed(OldGym):
         return super().reset()
 
 
+class OldGymThatHearsTheMode(OldGym):
+    """Gym 0.21 as most environments were written: a window, unless told otherwise."""
+
+    def render(self, mode="human"):
+        return mode
+
+
 @pytest.mark.parametrize(("by_limit", "flags"), [(False, (True, False)), (True, (False, True))])
 def test_old_gym_speaks_gymnasium(by_limit, flags):
     old = OldGym(by_limit=by_limit)
@@ -70,6 +77,12 @@ def test_a_seed_goes_where_the_old_environment_takes_it():
     old = OldGym()
     GymToGymnasium(old).reset(options={"level": 1})
     assert old.seeds == []
+
+
+def test_the_mode_is_told_where_an_old_environment_draws():
+    env = GymToGymnasium(OldGymThatHearsTheMode(), render_mode="rgb_array")
+    assert (env.render_mode, env.render()) == ("rgb_array", "rgb_array")
+    assert GymToGymnasium(OldGym(), render_mode="rgb_array").render() == "drawn"
 
 
 def test_the_adapter_passes_gymnasium_unchanged():
