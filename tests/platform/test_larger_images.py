@@ -20,7 +20,7 @@ KINDS = {
     # name: variant, ENVS, most GB of the tank
     "cuda": ("cuda", "nethack", 6.5),
     "common": ("cpu", "common", 6.0),
-    "hard": ("cpu", "minihack,procgen,griddly,microrts", 6.0),
+    "hard": ("cpu", "mario,microrts,neural_mmo,procgen", 6.0),
 }
 
 
