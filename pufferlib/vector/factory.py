@@ -10,6 +10,7 @@ from typing import Any
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.base import VecEnv
+from pufferlib.vector.demands import one_per_process
 from pufferlib.vector.serial import Serial
 
 BACKENDS = ("serial", "multiprocessing", "ray")
@@ -19,7 +20,7 @@ def make(
     env_creator_or_creators: Callable[..., Any] | Sequence[Callable[..., Any]],
     env_args: Sequence[Any] | None = None,
     env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    backend: type[VecEnv] | str = Serial,
+    backend: type[VecEnv] | str | None = None,
     num_envs: int = 1,
     num_workers: int | str | None = None,
     batch_size: int | None = None,
@@ -37,11 +38,13 @@ def make(
             environment, or a list of `num_envs` such.
         env_args, env_kwargs: arguments of the creator; with a list of creators, a list of
             arguments and a list of keywords, one entry per environment.
-        backend: `Serial`, `Multiprocessing`, `Ray`, or their names in lower case.
+        backend: `Serial`, `Multiprocessing`, `Ray`, or their names in lower case. None: `Serial`,
+            or `Multiprocessing` if there are several environments and the creator's attribute
+            `one_per_process` demands a process for each.
         num_envs: environments in all.
         num_workers: processes, a divisor of `num_envs`. 'auto' and None: one per core that this
             process may use (affinity and cgroup quota) or, with Ray, that the cluster has, as far
-            as that divides.
+            as that divides; one per environment where `one_per_process` demands it.
         batch_size: environments per result; fewer than `num_envs` makes a pool whose batches
             come as they finish. A multiple of the environments per worker. None: all.
         zero_copy: batches are fixed neighbouring workers, handed out without a copy. False: any
@@ -64,6 +67,9 @@ def make(
         WorkerError: an environment's constructor raised, or its process died.
     """
     creators = _creators(env_creator_or_creators, env_args, env_kwargs, num_envs)
+    if backend is None:
+        parts = num_envs > 1 and one_per_process(creators)
+        backend = "multiprocessing" if parts else Serial
     if isinstance(backend, str):
         backend = load_backend(backend)
     if not (isinstance(backend, type) and issubclass(backend, VecEnv)):

@@ -6,10 +6,10 @@ import multiprocessing
 import sys
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
-from typing import Any
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
+from pufferlib.vector.demands import one_per_process, start_methods
 from pufferlib.vector.parallel import Parallel
 from pufferlib.vector.processes import ProcessJob
 from pufferlib.vector.sizes import Sizes
@@ -37,7 +37,9 @@ class Multiprocessing(Parallel):
         timeout: float | None = None,
         restart: int = 0,
     ) -> None:
-        sizes = Sizes.parallel(len(creators), num_workers, batch_size, zero_copy)
+        sizes = Sizes.parallel(
+            len(creators), num_workers, batch_size, zero_copy, one_each=one_per_process(creators)
+        )
         team_size = sizes.team_size(zero_copy)
         context = _resolve_context(context, creators)
         workers = Workers(ProcessJob(creators, sizes, seed, restart, context), team_size, timeout)
@@ -48,8 +50,6 @@ class Multiprocessing(Parallel):
 def _resolve_context(context: str | BaseContext | None, creators: Sequence[Creator]) -> BaseContext:
     """The start method: as asked or demanded, else the program's own, else the fastest safe.
 
-    A creator demands one by its attribute `start_method`.
-
     Raises:
         APIUsageError: another one is asked than is demanded, or a worker came here by importing.
     """
@@ -59,7 +59,7 @@ def _resolve_context(context: str | BaseContext | None, creators: Sequence[Creat
             "script's code under `if __name__ == '__main__':`"
         )
     asked = context.get_start_method() if isinstance(context, BaseContext) else context
-    demands = {demand for creator in creators if (demand := _demand(creator))}
+    demands = start_methods(creators)
     if len(demands | {asked} - {None}) > 1:
         raise APIUsageError(
             f"context: expected {' or '.join(map(repr, sorted(demands)))}, the start_method that "
@@ -72,13 +72,3 @@ def _resolve_context(context: str | BaseContext | None, creators: Sequence[Creat
         return context
     chosen = asked or next(iter(demands), None) or multiprocessing.get_start_method(allow_none=True)
     return multiprocessing.get_context(chosen or ("fork" if sys.platform == "linux" else "spawn"))
-
-
-def _demand(creator: Any) -> str | None:
-    """The start method that a creator demands, also through `functools.partial`."""
-    while creator is not None:
-        demand: str | None = getattr(creator, "start_method", None)
-        if demand is not None:
-            return demand
-        creator = getattr(creator, "func", None)
-    return None

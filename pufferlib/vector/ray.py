@@ -7,6 +7,7 @@ from typing import Any
 
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector.backend import Creator
+from pufferlib.vector.demands import one_per_process
 from pufferlib.vector.parallel import Parallel
 from pufferlib.vector.ray_actors import Actors
 from pufferlib.vector.ray_handles import ActorJob
@@ -56,7 +57,12 @@ class Ray(Parallel):
         session = Session()
         try:
             sizes = Sizes.parallel(
-                len(creators), num_workers, batch_size, zero_copy, cores=session.cores
+                len(creators),
+                num_workers,
+                batch_size,
+                zero_copy,
+                cores=session.cores,
+                one_each=one_per_process(creators),
             )
         except BaseException:
             session.leave()

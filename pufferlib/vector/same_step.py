@@ -29,13 +29,11 @@ class SameStep:
     """
 
     def __init__(self, creator: Callable[..., Any]) -> None:
-        self.creator = creator
-        if hasattr(creator, "start_method"):
-            self.start_method = creator.start_method
+        self.func = creator  # as `functools.partial` has it, so that its demands are found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The environment that the creator makes with these arguments."""
-        env = self.creator(*args, **kwargs)
+        env = self.func(*args, **kwargs)
         is_native = hasattr(env, "bind")  # of anything else `make` says what it expected
         if not is_native or env.autoreset_mode == AutoresetMode.SAME_STEP:
             return env

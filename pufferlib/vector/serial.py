@@ -16,6 +16,7 @@ from pufferlib.buffers import Buffers
 from pufferlib.exceptions import WorkerError
 from pufferlib.vector.backend import FAILURE_TIMEOUT, Creator
 from pufferlib.vector.base import VecEnv
+from pufferlib.vector.demands import check_shared_process
 from pufferlib.vector.group import EnvGroup, Infos, require_equal
 from pufferlib.vector.restarting import make_group
 from pufferlib.vector.sizes import Sizes
@@ -42,6 +43,7 @@ class Serial(VecEnv):
         timeout: float | None = None,
         restart: int = 0,
     ) -> None:
+        check_shared_process(creators)
         sizes = Sizes.serial(len(creators), batch_size)
         self._groups: list[EnvGroup] = []
         # Runs once: by `close`, when the last reference is dropped, or at interpreter exit.

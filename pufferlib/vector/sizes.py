@@ -66,17 +66,22 @@ class Sizes:
         batch_size: int | None,
         zero_copy: bool,
         cores: int | None = None,
+        one_each: bool = False,
     ) -> Self:
         """`num_workers` processes; None and 'auto' choose the most that have a core each.
 
         Args:
             cores: those that workers may use; None: of this process.
+            one_each: no process may have two environments.
 
         Raises:
             APIUsageError: the numbers do not go together; names the nearest that do.
         """
-        cores = available_cores() if cores is None else cores
-        workers = _resolve_workers(num_envs, num_workers, batch_size, cores)
+        if one_each:
+            workers = _one_each(num_envs, num_workers)
+        else:
+            cores = available_cores() if cores is None else cores
+            workers = _resolve_workers(num_envs, num_workers, batch_size, cores)
         if num_envs % workers:
             raise APIUsageError(
                 f"num_envs={num_envs} must be a multiple of num_workers={workers}; the nearest "
@@ -109,6 +114,17 @@ class Sizes:
                 f"batch_size={self.batch_size}; the nearest batch sizes are "
                 f"{_nearest(self.batch_size, _divisors(self.num_envs))}"
             )
+
+
+def _one_each(num_envs: int, num_workers: int | str | None) -> int:
+    """As many workers as environments, however few cores there are."""
+    if num_workers not in (None, "auto", num_envs):
+        raise APIUsageError(
+            f"num_workers: expected {num_envs}, one for each of num_envs={num_envs}, as the "
+            f"environments' creators demand one per process, got {num_workers!r}; leave "
+            "num_workers out"
+        )
+    return num_envs
 
 
 def _resolve_workers(

@@ -6,11 +6,11 @@ import pickle
 import numpy as np
 import pytest
 from toys import COMINGS_AND_GOINGS, Counters, Echo, Lives, SameStepCounters, emulate, pair_game
-from vector_toys import make
+from vector_toys import make, make_choosy
 
 from pufferlib.exceptions import APIUsageError, WorkerError
 from pufferlib.testing import check_env
-from pufferlib.vector import SameStep
+from pufferlib.vector import SameStep, demands
 from pufferlib.vector.same_step import SameStepEnv
 
 
@@ -107,8 +107,9 @@ def test_the_environment_is_reached_and_the_creator_travels():
     env = pickle.loads(pickle.dumps(creator()))
     assert isinstance(env, SameStepEnv)
     assert env.possible_agents == ["a", "b", "c"]
-    lives.start_method = "spawn"
-    try:
-        assert SameStep(lives).start_method == "spawn"
-    finally:
-        del lives.start_method
+
+
+def test_what_the_creator_demands_is_found():
+    creators = [SameStep(make_choosy)]
+    assert demands.start_methods(creators) == {"spawn"}
+    assert not demands.one_per_process(creators)

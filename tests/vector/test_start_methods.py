@@ -86,25 +86,14 @@ def test_fork_is_the_default_on_linux():
     assert names == {"ForkProcess"}
 
 
-class Choosy(toys.Draw):
-    """A binding whose library does not survive a fork."""
-
-    start_method = "spawn"
-
-
-def make_choosy(cls=Choosy):
-    return toys.make_emulated(cls)
-
-
-make_choosy.start_method = "spawn"
-
-
 def kinds_of_workers():
     return {type(worker).__name__ for worker in multiprocessing.active_children()}
 
 
 def test_a_creator_may_demand_a_start_method():
-    with toys.make(make_choosy, "sync", num_workers=1, env_kwargs={"cls": Choosy}) as vecenv:
+    with toys.make(
+        toys.make_choosy, "sync", num_workers=1, env_kwargs={"cls": toys.Draw}
+    ) as vecenv:
         vecenv.reset()
         assert kinds_of_workers() == {"SpawnProcess"}
 
@@ -113,21 +102,21 @@ def test_a_creator_may_demand_a_start_method():
 def test_another_start_method_than_the_creator_demands_is_refused(context):
     message = "context: expected 'spawn', the start_method that the environments' .* got 'fork'"
     with pytest.raises(APIUsageError, match=message):
-        parallel(make_choosy, context)
+        parallel(toys.make_choosy, context)
 
 
 def test_creators_that_demand_unlike_start_methods_are_refused():
     def other():
-        return make_choosy()
+        return toys.make_choosy()
 
     other.start_method = "forkserver"
     message = r"demand unlike start methods, \['forkserver', 'spawn'\]"
     with pytest.raises(APIUsageError, match=message):
-        parallel([make_choosy, make_choosy, other, other], None)
+        parallel([toys.make_choosy, toys.make_choosy, other, other], None)
 
 
 def test_no_process_starts_in_serial_whatever_is_demanded():
-    with vector.make(make_choosy) as vecenv:
+    with vector.make(toys.make_choosy) as vecenv:
         vecenv.reset()
         assert kinds_of_workers() == set()
 

@@ -328,6 +328,14 @@ def make_faulty(index, **kwargs):
     return GymnasiumPufferEnv(Faulty(index, **kwargs))
 
 
+def make_choosy(cls=Draw):
+    """A binding whose library does not survive a fork."""
+    return make_emulated(cls)
+
+
+make_choosy.start_method = "spawn"
+
+
 def faulty(n=4, **kwargs):
     """`n` creators, of which that of environment 1 (or `faulty`) makes a faulty one."""
     return [functools.partial(make_faulty, i, **kwargs) for i in range(n)]

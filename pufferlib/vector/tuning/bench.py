@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pufferlib.exceptions import WorkerError
 from pufferlib.vector.base import VecEnv
+from pufferlib.vector.demands import one_per_process, start_methods
 from pufferlib.vector.factory import make
 from pufferlib.vector.tuning.profile import Profile, ProfileStand, SerialStand, draw_actions
 from pufferlib.vector.tuning.rates import Slice, Trial
@@ -43,7 +44,9 @@ class Bench:
         self, creator: Callable[[], Any], policy: Policy | None, context: Any, timeout: float
     ) -> None:
         self._creator, self._policy = creator, policy
-        self._context, self._timeout = context, timeout
+        # Demanded of the environment, not of the stands around it.
+        self._context = context or next(iter(start_methods([creator])), None)
+        self._timeout = timeout
 
     def profile(self, seconds: float) -> Profile:
         """What one environment takes, in about `seconds`.
@@ -145,6 +148,8 @@ class Bench:
 
     def _add_second(self, ask: Ask, seconds: float) -> int | None:
         """The bytes of the process with two environments, or None where that is impossible."""
+        if one_per_process([self._creator]):
+            return None
         try:
             ask(0, "add")
             ask(seconds, "run", seconds)
