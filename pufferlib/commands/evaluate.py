@@ -34,7 +34,10 @@ DEFAULT_FPS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class EvalArguments:
-    """Play whole episodes with a trained policy and print its mean score."""
+    """Play whole episodes with a trained policy and print its mean score.
+
+    Options of the environment are those that it was trained with; each may be given anew.
+    """
 
     checkpoint: str = "latest"
     """'latest', the name of a run, a checkpoint file; or 'random' for uniformly random actions."""
@@ -63,23 +66,42 @@ def evaluate(arguments: Sequence[str]) -> int:
         CheckpointError: there is no such checkpoint, or it does not fit the environment.
     """
     env_name, rest = split_environment(arguments, "eval")
-    options = parse_arguments(EvalArguments, rest, f"puffer eval {env_name}")
-    if options.episodes < 1:
-        raise ConfigError(f"--episodes: expected at least 1, got {options.episodes}")
-    if options.fps is not None and not options.fps > 0:
-        raise ConfigError(f"--fps: expected more than 0, got {options.fps}")
     name = canonical_name(env_name)
+    # Twice, since the defaults of the group `env` are those of the checkpoint that is named.
+    config = load_config(name)
+    options, _ = _parse(config, rest, env_name)
+    _require_possible(options)
     if options.checkpoint == RANDOM:
-        config, content, source = load_config(name), None, "random actions"
+        content, source = None, "random actions"
     else:
         path = find_checkpoint(options.checkpoint, name, options.data_dir)
         content, source = checkpoint.read(path), str(path)
         config = config_of_checkpoint(content, source, name)
         if options.save_video == OWN_VIDEO:
             options = dataclasses.replace(options, save_video=_video_of_run(path, content["epoch"]))
+    config = dataclasses.replace(config, env=_parse(config, rest, env_name)[1])
     result = _play(config, content, source, options)
     print(report(result, config.score_key, source))
     return 0
+
+
+def _parse(config: Config, words: Sequence[str], env_name: str) -> tuple[EvalArguments, Any]:
+    """The options, and those of the environment over what `config` has."""
+    env = ("env", type(config.env), dataclasses.field(default=config.env))
+    kind: Any = dataclasses.make_dataclass(
+        "Arguments", [env], bases=(EvalArguments,), frozen=True, kw_only=True
+    )
+    kind.__doc__ = EvalArguments.__doc__
+    parsed = parse_arguments(kind, words, f"puffer eval {env_name}", kind())
+    own = {spec.name: getattr(parsed, spec.name) for spec in dataclasses.fields(EvalArguments)}
+    return EvalArguments(**own), parsed.env
+
+
+def _require_possible(options: EvalArguments) -> None:
+    if options.episodes < 1:
+        raise ConfigError(f"--episodes: expected at least 1, got {options.episodes}")
+    if options.fps is not None and not options.fps > 0:
+        raise ConfigError(f"--fps: expected more than 0, got {options.fps}")
 
 
 def report(result: EvalResult, score_key: str, source: str) -> str:
