@@ -25,7 +25,7 @@ FAMILIES = (
         },
         extra="box2d",
         packages=("Box2D", "pygame"),
-        notes="the car costs more than a hundred times as much as the lander: it draws what it sees",
+        notes="a step of the car, which draws what it sees, costs a hundred of the lander",
     ),
     Row(
         name="butterfly",
@@ -71,6 +71,16 @@ FAMILIES = (
         notes="not run here: tested with a stand-in that speaks its interface",
     ),
     Row(
+        name="dm_control",
+        description="DeepMind's Control Suite, locomotion and manipulation, over MuJoCo",
+        default="cheetah-run",
+        tasks={"cartpole_swingup": "cartpole-swingup", "walker_walk": "walker-walk"},
+        extra="dm_control",
+        packages=("dm_control", "shimmy"),
+        system=("libegl1",),
+        notes="drawing without a display needs libegl1; observations are float32",
+    ),
+    Row(
         name="gym",
         description="Anything that is registered with OpenAI Gym 0.26, of its interface or 0.21's",
         default="CartPole-v1",
@@ -106,7 +116,7 @@ FAMILIES = (
     ),
     Row(
         name="minigrid",
-        description="MiniGrid and BabyAI: rooms, doors and keys, partly seen, with missions in words",
+        description="MiniGrid and BabyAI: rooms, doors and keys, with missions in words",
         default="MiniGrid-DoorKey-5x5-v0",
         tasks={"babyai": "BabyAI-GoToLocal-v0"},
         extra="minigrid",

@@ -102,11 +102,9 @@ def test_an_environment_keeps_the_native_contract(case):
 
 @on(CASES)
 def test_two_episodes_of_random_play_are_the_same_in_workers(case):
-    assert case.num_envs * case.steps >= 300
-    serial, workers = (
-        play(case, backend="serial"),
-        play(case, backend="multiprocessing", num_workers=case.num_envs),
-    )
+    assert 2 * case.num_envs * case.steps + 4 * case.checked_steps >= 300
+    serial = play(case, backend="serial")
+    workers = play(case, backend="multiprocessing", num_workers=case.num_envs)
     for record in (serial, workers):
         assert episodes(record, case.num_envs).min() >= 2
     if not case.unrepeatable:

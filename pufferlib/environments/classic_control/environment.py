@@ -7,11 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-import gymnasium
-
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task
-from pufferlib.postprocess import EpisodeStats
+from pufferlib.environments.registered import make_registered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +41,8 @@ def make_env(
     Raises:
         ConfigError: it is not a classic control task; the message has the nearest name.
     """
-    env = gymnasium.make(
-        check_task(name, TASKS, "classic_control"),
-        max_episode_steps=max_episode_steps,
-        render_mode=render_mode,
-        disable_env_checker=True,  # emulation checks shapes, dtypes and bounds
-    )
-    return GymnasiumPufferEnv(env=EpisodeStats(env))
+    task = check_task(name, TASKS, "classic_control")
+    return make_registered(task, max_episode_steps, render_mode)
 
 
 def env_creator(name: str = "CartPole-v1") -> Callable[..., GymnasiumPufferEnv]:

@@ -1,0 +1,13 @@
+"""Box2D: Gymnasium's lander, walker and racing car."""
+
+from typing import TYPE_CHECKING
+
+from pufferlib.environments import lazy_policies
+from pufferlib.environments.box2d.environment import EnvConfig, env_creator, make_env
+
+if TYPE_CHECKING:
+    from pufferlib.environments.box2d.torch import Policy, Recurrent
+
+__all__ = ["EnvConfig", "Policy", "Recurrent", "env_creator", "make_env"]
+
+__getattr__ = lazy_policies(__name__)

@@ -1,0 +1,13 @@
+"""Driving in traffic: highway-env."""
+
+from typing import TYPE_CHECKING
+
+from pufferlib.environments import lazy_policies
+from pufferlib.environments.highway.environment import EnvConfig, env_creator, make_env
+
+if TYPE_CHECKING:
+    from pufferlib.environments.highway.torch import Policy, Recurrent
+
+__all__ = ["EnvConfig", "Policy", "Recurrent", "env_creator", "make_env"]
+
+__getattr__ = lazy_policies(__name__)
