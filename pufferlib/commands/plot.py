@@ -24,6 +24,7 @@ from pufferlib.trainer.curves import (
     read_points,
     smooth,
 )
+from pufferlib.trainer.options import flatten
 from pufferlib.trainer.summary import RunSummary, runs_called, summarize
 
 SCORE = "score"
@@ -102,7 +103,7 @@ def make_lines(found: Sequence[RunSummary], x: str, metric: str, weight: float) 
     drawn = [run for run in found if run.directory in curves]
     if not drawn:
         raise ConfigError(f"none of these runs has logged {metric}; nothing to draw")
-    settings = {name: values for name, values in differences(drawn).items() if name not in SEEDS}
+    settings = {name: row for name, row in differences(drawn).items() if _parts(name, drawn)}
     groups: dict[str, list[RunSummary]] = {}
     for index, run in enumerate(drawn):
         own = {name: values[index] for name, values in settings.items()}
@@ -156,6 +157,16 @@ def _curve(run: RunSummary, x: str, metric: str) -> tuple[Array, Array]:
     if not read.points:
         return curve([], x, metric)
     return curve(read.points, x, metric_key(metric, read.points))
+
+
+def _parts(name: str, found: Sequence[RunSummary]) -> bool:
+    """Whether runs that differ in this setting are drawn apart.
+
+    A run from before the setting existed goes with all others: what they did without it is unknown.
+    """
+    configs = [dict(flatten(run.config or {})) for run in found]
+    known = [config[name] for config in configs if name in config]
+    return name not in SEEDS and any(value != known[0] for value in known)
 
 
 def _group_label(run: RunSummary, settings: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pufferlib.exceptions import APIUsageError
+from pufferlib.exceptions import APIUsageError, EnvironmentSetupError
 from pufferlib.vector.backend import Creator
 from pufferlib.vector.base import VecEnv
 from pufferlib.vector.demands import one_per_process
@@ -64,6 +64,7 @@ def make(
 
     Raises:
         APIUsageError: arguments that do not go together; names the nearest that do.
+        EnvironmentSetupError: the backend needs a package that is missing.
         WorkerError: an environment's constructor raised, or its process died.
     """
     creators = _creators(env_creator_or_creators, env_args, env_kwargs, num_envs)
@@ -95,14 +96,15 @@ def load_backend(name: str) -> type[VecEnv]:
     """The backend of this name in lower case.
 
     Raises:
-        APIUsageError: there is none, or it needs a package that is missing.
+        APIUsageError: there is none.
+        EnvironmentSetupError: it needs a package that is missing.
     """
     if name not in BACKENDS:
         raise APIUsageError(f"backend: expected one of {list(BACKENDS)}, got {name!r}")
     try:
         module = importlib.import_module(f"pufferlib.vector.{name}")
     except ImportError as error:
-        raise APIUsageError(
+        raise EnvironmentSetupError(
             f"backend {name!r} cannot be imported: {error}; install it with: "
             f"pip install 'pufferlib[{name}]'"
         ) from error

@@ -1,6 +1,7 @@
 """`puffer plot`: groups of seeds, what is left out, and the picture."""
 
 import builtins
+import json
 
 import numpy as np
 import pytest
@@ -35,6 +36,17 @@ def test_seeds_of_equal_settings_become_one_line_with_a_band(runs):
     assert seeds.band.high[-1] == pytest.approx(1.0)
     assert seeds.band.mean[-1] == pytest.approx(0.75)
     assert alone.band.mean.tolist() == [0.5, 0.5]
+
+
+def test_a_run_from_before_a_setting_existed_is_not_drawn_apart(runs):
+    path = runs / "squared-20260101T000000-0002" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"vec": {"restart": 3}}))
+    assert [line.runs for line in lines_of(runs)] == [2, 1]
+    # Where the others differ in it, nobody knows which of them it belongs to.
+    del config["train"]["gamma"]
+    path.write_text(json.dumps(config))
+    assert [line.runs for line in lines_of(runs)] == [1, 1, 1]
 
 
 def test_time_and_other_metrics(runs):

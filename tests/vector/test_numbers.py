@@ -10,7 +10,7 @@ import pytest
 import vector_toys as toys
 
 from pufferlib import vector
-from pufferlib.exceptions import APIUsageError, SpaceError, WorkerError
+from pufferlib.exceptions import APIUsageError, EnvironmentSetupError, SpaceError, WorkerError
 from pufferlib.vector import sizes
 from pufferlib.vector.sizes import Sizes, available_cores
 
@@ -160,9 +160,9 @@ def test_a_backend_whose_package_is_missing_names_the_remedy(monkeypatch):
     monkeypatch.delitem(sys.modules, "pufferlib.vector.ray", raising=False)
     monkeypatch.setitem(sys.modules, "pufferlib.vector.ray_actors", None)
     message = r"backend 'ray' cannot be imported: .*pip install 'pufferlib\[ray\]'"
-    with pytest.raises(APIUsageError, match=message):
+    with pytest.raises(EnvironmentSetupError, match=message):
         vector.make(toys.make_draw, backend="ray")
-    with pytest.raises(APIUsageError, match=message):
+    with pytest.raises(EnvironmentSetupError, match=message):
         vector.Ray  # noqa: B018
 
 
