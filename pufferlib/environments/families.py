@@ -166,7 +166,7 @@ FAMILIES = (
     ),
     Row(
         name="ocean",
-        description="First-party sanity checks that train in seconds",
+        description="First-party sanity checks that train in seconds, and native games",
         default="squared",
         tasks={
             "bandit": "bandit",
@@ -183,6 +183,14 @@ FAMILIES = (
             "squared_native": "squared_native",
             "stochastic": "stochastic",
         },
+    ),
+    Row(
+        name="retro",
+        description="Games of the Sega, Nintendo and other consoles through stable-retro",
+        default="Airstriker-Genesis-v0",
+        extra="retro",
+        packages=("stable_retro",),
+        notes="one emulator per process; other games than the default one are imported by you",
     ),
     Row(
         name="smac",
