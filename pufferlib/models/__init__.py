@@ -20,6 +20,7 @@ from pufferlib.models.lstm import LSTMWrapper
 from pufferlib.models.masked import MaskedPolicy
 from pufferlib.models.mingru import MinGRUWrapper
 from pufferlib.models.recurrent import RecurrentWrapper, is_recurrent
+from pufferlib.models.residual import Residual
 
 __all__ = [
     "ActionHead",
@@ -29,5 +30,6 @@ __all__ = [
     "MaskedPolicy",
     "MinGRUWrapper",
     "RecurrentWrapper",
+    "Residual",
     "is_recurrent",
 ]

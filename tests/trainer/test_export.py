@@ -13,7 +13,7 @@ from torch import nn
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.exceptions import EnvironmentSetupError, ExportError
-from pufferlib.models import Convolutional, Default, LSTMWrapper, MinGRUWrapper
+from pufferlib.models import Convolutional, Default, LSTMWrapper, MinGRUWrapper, Residual
 from pufferlib.pytorch import nativize_dtype, nativize_tensor
 from pufferlib.spaces import Mixed
 from pufferlib.trainer import export
@@ -103,6 +103,7 @@ def small(env):
 CASES = {
     "mlp": (small, plain(), ["logits"]),
     "frames": (lambda env: Convolutional(env, 16), plain(FRAMES), ["logits"]),
+    "residual": (lambda env: Residual(env, 16, channels=(4, 4)), plain(FRAMES), ["logits"]),
     "choices": (small, plain(action_space=MultiDiscrete([3, 2])), ["logits.0", "logits.1"]),
     "continuous": (small, plain(action_space=Box(-1, 1, (2, 2), np.float32)), ["mean", "std"]),
     "mixed": (small, plain(action_space=Mixed([3], [-1.0], [1.0])), ["logits.0", "mean", "std"]),
