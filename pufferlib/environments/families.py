@@ -86,7 +86,7 @@ FAMILIES = (
         default="CartPole-v1",
         extra="gym",
         packages=("gym",),
-        notes="gym/MODULE:ID for what importing MODULE registers; Gym's own games: take Gymnasium's",
+        notes="gym/MODULE:ID for what importing MODULE registers; its own games are in Gymnasium, too",
     ),
     Row(
         name="highway",
@@ -163,6 +163,16 @@ FAMILIES = (
         extra="nethack",
         packages=("nle",),
         notes="Linux and macOS; several games per process are fine",
+    ),
+    Row(
+        name="neural_mmo",
+        description="Neural MMO 2: many agents forage, fight and trade in one world until they die",
+        default="small",
+        tasks={"neural_mmo_medium": "medium"},
+        extra="neural_mmo",
+        packages=("nmmo",),
+        system=("g++",),
+        notes="64 agents (small), 128 (medium), 1024 (large); fewer env.systems make it faster",
     ),
     Row(
         name="ocean",

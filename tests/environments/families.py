@@ -63,7 +63,7 @@ CASES = (
     ),
     Case(name="butterfly", options={"max_cycles": 40}),
     Case(name="cooperative_pong", mark="bench", options={"max_cycles": 20}),
-    Case(name="dm_control", options={"max_episode_steps": 60}),
+    Case(name="dm_control", mark="bench", options={"max_episode_steps": 60}),
     Case(name="pistonball", mark="bench", options={"max_cycles": 20, "n_pistons": 8}),
     Case(name="crafter", options={"area": 16, "max_episode_steps": 70}),
     Case(name="gym"),
@@ -82,7 +82,22 @@ CASES = (
     Case(name="classic_control", mark="quick"),
     Case(name="minihack", options={"max_episode_steps": 20}, render_mode="ansi"),
     Case(name="nethack", mark="quick", options={"max_episode_steps": 40}, render_mode="ansi"),
+    Case(
+        name="neural_mmo",
+        options={
+            "systems": ("Terrain", "Resource", "Combat", "NPC"),
+            "num_players": 8,
+            "horizon": 40,
+            "num_maps": 1,
+        },
+    ),
     Case(name="ocean", mark="quick", render_mode="ansi"),
+    Case(
+        name="retro",
+        options={"frame_skip": 2, "max_episode_steps": 60, "screen_size": 44},
+        num_envs=1,  # of which `Serial` can hold no more
+        steps=300,
+    ),
 )
 
 

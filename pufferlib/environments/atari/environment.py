@@ -18,6 +18,7 @@ import numpy as np
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task, require
 from pufferlib.postprocess import EpisodeStats
+from pufferlib.wrappers import NoInfo
 
 Frames = np.ndarray
 
@@ -46,20 +47,6 @@ class EnvConfig:
     """Clips the reward that the learner sees to plus and minus this; statistics keep the score."""
     render_mode: str | None = None
     """'rgb_array': `render()` returns the screen `(210, 160, 3)`."""
-
-
-class NoInfo(gymnasium.Wrapper[Frames, int, Frames, int]):
-    """Drops the infos: frame counters and lives, whose means over an episode say nothing."""
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Frames, dict[str, Any]]:
-        """A new game."""
-        return self.env.reset(seed=seed, options=options)[0], {}
-
-    def step(self, action: int) -> tuple[Frames, Any, bool, bool, dict[str, Any]]:
-        """One step."""
-        return *self.env.step(action)[:4], {}
 
 
 class EpisodicLife(gymnasium.Wrapper[Frames, int, Frames, int]):
@@ -157,7 +144,7 @@ def make_env(
     )
     has_fire = env.unwrapped.get_action_meanings()[FireOnReset.FIRE] == "FIRE"
     env = gymnasium.wrappers.AtariPreprocessing(env, noop_max, frame_skip, screen_size)
-    env = EpisodeStats(NoInfo(env))
+    env = EpisodeStats(NoInfo(env))  # infos are counters of frames and lives
     if episodic_life:
         env = EpisodicLife(env)
     if fire_on_reset and has_fire:
