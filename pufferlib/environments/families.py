@@ -86,7 +86,7 @@ FAMILIES = (
         default="CartPole-v1",
         extra="gym",
         packages=("gym",),
-        notes="gym/MODULE:ID for what importing MODULE registers; its own games are in Gymnasium, too",
+        notes="gym/MODULE:ID for what importing MODULE registers; its own games are in Gymnasium",
     ),
     Row(
         name="highway",
