@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -46,6 +46,25 @@ def split_episodes(info: Mapping[str, np.ndarray]) -> Iterator[dict[str, float]]
     """An info of arrays `(episodes,)` as one info per episode, in order."""
     columns = [values.tolist() for values in info.values()]
     return (dict(zip(info, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def episode_records(infos: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
+    """Infos that tell of an episode's end, one per episode and in the order of the rows.
+
+    Those are the summaries of this module and what Gymnasium's `RecordEpisodeStatistics` writes.
+    Those of several agents lie one level deeper, by agent.
+    """
+    for info in infos:
+        if has_many_episodes(info):
+            yield from split_episodes(info)
+        elif _is_record(info):
+            yield info
+        else:
+            yield from filter(_is_record, info.values())
+
+
+def _is_record(info: Any) -> bool:
+    return isinstance(info, Mapping) and ("episode_return" in info or "episode" in info)
 
 
 class EpisodeSummary:

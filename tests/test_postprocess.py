@@ -14,6 +14,7 @@ from pufferlib.postprocess import (
     EpisodeStats,
     MultiagentEpisodeStats,
     as_number,
+    episode_records,
     has_many_episodes,
     split_episodes,
     unroll,
@@ -247,3 +248,22 @@ def test_an_info_of_many_episodes_is_split():
 )
 def test_other_infos_are_of_one_episode_or_none(info):
     assert not has_many_episodes(info)
+
+
+def test_records_of_the_episodes_that_ended():
+    summary = {"episode_return": 3.0, "episode_length": 2}
+    infos = [
+        {"lives": 2},
+        summary | {"score": 1.0},
+        {"a": summary, "b": {"clock": 4}, "c": summary},
+        {"episode": {"r": 1.0, "l": 5}},
+        {"episode_return": np.array([1.0, 2.0]), "episode_length": np.array([3, 4])},
+    ]
+    assert list(episode_records(infos)) == [
+        infos[1],
+        summary,
+        summary,
+        infos[3],
+        {"episode_return": 1.0, "episode_length": 3},
+        {"episode_return": 2.0, "episode_length": 4},
+    ]

@@ -8,7 +8,7 @@ same number of episodes. Then it gets actions of zero, which cost nothing, until
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
-from pufferlib.postprocess import has_many_episodes, split_episodes
+from pufferlib.postprocess import episode_records
 from pufferlib.pytorch import Logits, greedy_actions, sample_logits
 from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
@@ -201,7 +201,7 @@ class EpisodeCounter:
         self, infos: Sequence[Mapping[str, Any]], finished: int
     ) -> Sequence[Mapping[str, Any]]:
         """One record per finished row, in order; empty ones where infos and rows do not match."""
-        records = list(_episode_records(infos))
+        records = list(episode_records(infos))
         return records if len(records) == finished else [{}] * finished
 
 
@@ -287,17 +287,3 @@ def _play(
         if playing.any():
             actions[playing] = actor.act(observations[playing], starts[playing], rows[playing])
         vecenv.send(actions)
-
-
-def _episode_records(infos: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Infos that sum up an episode; those of several agents lie one level deeper, by agent."""
-    for info in infos:
-        if has_many_episodes(info):
-            yield from split_episodes(info)
-            continue
-        if "episode_return" in info:
-            yield info
-            continue
-        for value in info.values():
-            if isinstance(value, Mapping) and "episode_return" in value:
-                yield value
