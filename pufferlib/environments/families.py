@@ -28,6 +28,15 @@ FAMILIES = (
         notes="a step of the car, which draws what it sees, costs a hundred of the lander",
     ),
     Row(
+        name="bsuite",
+        description="Small experiments, each about one ability: to explore, to remember, …",
+        default="catch/0",
+        tasks={"catch": "catch/0", "deep_sea": "deep_sea/0", "memory_len": "memory_len/0"},
+        extra="bsuite",
+        packages=("bsuite", "shimmy"),
+        notes="bsuite/deep_sea/3 is variant 3; mnist wants data that it does not bring",
+    ),
+    Row(
         name="butterfly",
         description="PettingZoo's games of cooperation, some of them seen as pixels",
         default="knights_archers_zombies",
@@ -168,11 +177,10 @@ FAMILIES = (
         name="neural_mmo",
         description="Neural MMO 2: many agents forage, fight and trade in one world until they die",
         default="small",
-        tasks={"neural_mmo_medium": "medium"},
         extra="neural_mmo",
         packages=("nmmo",),
         system=("g++",),
-        notes="64 agents (small), 128 (medium), 1024 (large); fewer env.systems make it faster",
+        notes="64 agents; neural_mmo/medium has 128, large 1024; fewer env.systems make it faster",
     ),
     Row(
         name="ocean",

@@ -53,6 +53,7 @@ class Case:
 CASES = (
     Case(name="atari", options={"noop_max": 0}),
     Case(name="box2d", options={"max_episode_steps": 60}),
+    Case(name="bsuite", mark="bench", render_mode=None),
     Case(
         name="car_racing",
         mark="bench",
