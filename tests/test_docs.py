@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pufferlib.cli import COMMANDS, main
-from pufferlib.exceptions import APIUsageError
+from pufferlib.exceptions import EnvironmentSetupError
 from pufferlib.trainer.config import TrainConfig, VecConfig
 
 ROOT = Path(__file__).parents[1]
@@ -116,7 +116,7 @@ def is_name(dotted):
         pkgutil.resolve_name(dotted)
     except AttributeError:
         return False
-    except APIUsageError as error:  # of an extra that is not installed
+    except EnvironmentSetupError as error:  # of an extra that is not installed
         return "pip install" in str(error)
     return True
 

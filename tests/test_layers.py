@@ -59,8 +59,11 @@ OPTIONAL = {
     "nle": "environments/nethack/",
     "pygame": "environments/",
     "pymunk": "environments/butterfly/",
-    "ray": "vector/ray",
+    "ray": ("frameworks/rllib.py", "vector/ray"),
     "stable_baselines3": "frameworks/sb3.py",
+    "tensordict": "frameworks/torchrl.py",
+    "tianshou": "frameworks/tianshou.py",
+    "torchrl": "frameworks/torchrl.py",
 }
 
 
