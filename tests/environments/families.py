@@ -65,6 +65,7 @@ CASES = (
     Case(name="butterfly", options={"max_cycles": 40}),
     Case(name="cooperative_pong", mark="bench", options={"max_cycles": 20}),
     Case(name="dm_control", mark="bench", options={"max_episode_steps": 60}),
+    Case(name="open_spiel", render_mode="ansi"),
     Case(name="pistonball", mark="bench", options={"max_cycles": 20, "n_pistons": 8}),
     Case(name="crafter", options={"area": 16, "max_episode_steps": 70}),
     Case(name="gym"),
@@ -93,6 +94,7 @@ CASES = (
         },
     ),
     Case(name="ocean", mark="quick", render_mode="ansi"),
+    Case(name="pokemon_red", options={"max_episode_steps": 40, "frame_skip": 10}),
     Case(
         name="retro",
         options={"frame_skip": 2, "max_episode_steps": 60, "screen_size": 44},

@@ -1,0 +1,21 @@
+"""Policy of OpenSpiel's games."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pufferlib.models import Default, LSTMWrapper
+
+
+class Policy(Default):
+    """Two hidden layers over what a player observes; rules out what the mask forbids."""
+
+    def __init__(self, env: Any, hidden_size: int = 128, num_layers: int = 2) -> None:
+        super().__init__(env, hidden_size, num_layers)
+
+
+class Recurrent(LSTMWrapper):
+    """`Policy` with an LSTM of its width, for games that hide something."""
+
+    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
+        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
