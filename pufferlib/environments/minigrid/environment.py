@@ -70,8 +70,10 @@ class MissionInNumbers(gymnasium.Wrapper[Observation, int, Observation, int]):
         return observation | {"mission": self._mission}, info
 
     def step(self, action: int) -> tuple[Observation, Any, bool, bool, dict[str, Any]]:
-        """One step."""
+        """One step; the info of an episode's last has `solved`, 0 or 1."""
         observation, reward, terminal, truncation, info = self.env.step(action)
+        if terminal or truncation:
+            info = info | {"solved": float(reward) > 0}
         return observation | {"mission": self._mission}, reward, terminal, truncation, info
 
     def _encode(self, mission: str) -> np.ndarray:
