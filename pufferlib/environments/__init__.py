@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
@@ -103,7 +104,10 @@ def require(family: str) -> tuple[ModuleType, ...]:
     if row.missing:
         raise EnvironmentSetupError(_what_is_missing(row))
     try:
-        return tuple(importlib.import_module(package) for package in row.packages)
+        with warnings.catch_warnings():
+            # What packages say of what they are made of is nothing that who plays could change.
+            warnings.simplefilter("ignore")
+            return tuple(importlib.import_module(package) for package in row.packages)
     except ImportError as error:
         raise EnvironmentSetupError(
             f"{row.name}: {', '.join(row.packages)} is installed but cannot be imported: {error}. "

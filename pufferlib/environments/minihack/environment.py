@@ -16,8 +16,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,7 +75,8 @@ def make_env(
         ConfigError: there is no such task; the message has the nearest name.
         EnvironmentSetupError: `minihack` is not installed.
     """
-    with _quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*The environment MiniGrid-.* is out of date")
         game: Any = gymnasium.make(
             _task_id(name),
             observation_keys=tuple(observation_keys),
@@ -102,16 +102,6 @@ def env_creator(name: str = DEFAULT) -> Callable[..., GymnasiumPufferEnv]:
 
 def _task_id(name: str) -> str:
     """`name`, if it is the id of a task."""
-    with _quiet():
-        require("minihack")
+    require("minihack")
     ids = [key for key in gymnasium.registry if key.startswith("MiniHack-")]
     return check_task(name, [key for key in ids if not any(a in key for a in _ABSENT)], "minihack")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what MiniHack is told at every start: that modules which it uses are old."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
-        warnings.filterwarnings("ignore", message=".*The environment MiniGrid-.* is out of date")
-        yield
