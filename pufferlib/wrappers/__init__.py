@@ -14,6 +14,7 @@ from pufferlib.wrappers.per_agent import PerAgent
 from pufferlib.wrappers.pettingzoo import PettingZooTruncatedWrapper, aec_to_parallel
 from pufferlib.wrappers.rllib import RLlibToPettingZoo
 from pufferlib.wrappers.teams import TeamEnv
+from pufferlib.wrappers.turns import TurnsToParallel
 
 __all__ = [
     "ActionMaskFromInfo",
@@ -25,6 +26,7 @@ __all__ = [
     "RLlibToPettingZoo",
     "ResizeObservation",
     "TeamEnv",
+    "TurnsToParallel",
     "accepts",
     "aec_to_parallel",
     "to_gymnasium_space",

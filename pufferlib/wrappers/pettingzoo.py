@@ -104,6 +104,6 @@ def aec_to_parallel(env: AECEnv[Any, Any, Any]) -> ParallelEnv[Any, Any, Any]:
         raise APIUsageError(
             f"{env}: expected metadata['is_parallelizable'] to be True, got "
             f"{env.metadata.get('is_parallelizable')}; its agents act in turns that depend on each "
-            "other, use pettingzoo.utils.turn_based_aec_to_parallel if you accept dummy actions"
+            "other; if its observations have masks, use pufferlib.wrappers.TurnsToParallel"
         )
     return convert(env)

@@ -112,6 +112,6 @@ class Turns(AECEnv):
 
 def test_turns_that_depend_on_each_other_are_refused():
     with pytest.raises(
-        APIUsageError, match="expected metadata.* True, got False; .*turn_based_aec"
+        APIUsageError, match="expected metadata.* True, got False; .*TurnsToParallel"
     ):
         aec_to_parallel(Turns())
