@@ -238,4 +238,12 @@ FAMILIES = (
         "README says",
         notes="not run here: tested with a stand-in that speaks its interface",
     ),
+    Row(
+        name="vizdoom",
+        description="Doom from the first person: ViZDoom's scenarios and the levels of Freedoom",
+        default="VizdoomDefendCenter-v1",
+        extra="vizdoom",
+        packages=("vizdoom",),
+        notes="a game is a process of its own; vizdoom/VizdoomBasic-v1 and the like name others",
+    ),
 )

@@ -101,6 +101,7 @@ CASES = (
         num_envs=1,  # of which `Serial` can hold no more
         steps=300,
     ),
+    Case(name="vizdoom", options={"max_episode_steps": 50}),
 )
 
 

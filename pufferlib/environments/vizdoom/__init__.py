@@ -1,0 +1,13 @@
+"""Doom from the first person through ViZDoom."""
+
+from typing import TYPE_CHECKING
+
+from pufferlib.environments import lazy_policies
+from pufferlib.environments.vizdoom.environment import EnvConfig, env_creator, make_env
+
+if TYPE_CHECKING:
+    from pufferlib.environments.vizdoom.torch import Policy, Recurrent
+
+__all__ = ["EnvConfig", "Policy", "Recurrent", "env_creator", "make_env"]
+
+__getattr__ = lazy_policies(__name__)
