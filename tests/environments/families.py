@@ -53,7 +53,6 @@ class Case:
 CASES = (
     Case(name="atari", options={"noop_max": 0}),
     Case(name="box2d", options={"max_episode_steps": 60}),
-    Case(name="bsuite", mark="bench", render_mode=None),
     Case(
         name="car_racing",
         mark="bench",
@@ -62,12 +61,14 @@ CASES = (
         steps=45,
         checked_steps=53,
     ),
+    Case(name="bsuite", mark="bench", render_mode=None),
     Case(name="butterfly", options={"max_cycles": 40}),
     Case(name="cooperative_pong", mark="bench", options={"max_cycles": 20}),
-    Case(name="dm_control", mark="bench", options={"max_episode_steps": 60}),
-    Case(name="open_spiel", render_mode="ansi"),
+    Case(name="mario", mark="bench", options={"frame_skip": 1, "max_episode_steps": 60}),
     Case(name="pistonball", mark="bench", options={"max_cycles": 20, "n_pistons": 8}),
+    Case(name="classic_control", mark="quick"),
     Case(name="crafter", options={"area": 16, "max_episode_steps": 70}),
+    Case(name="dm_control", mark="bench", options={"max_episode_steps": 60}),
     Case(name="gym"),
     Case(
         name="highway",
@@ -78,11 +79,10 @@ CASES = (
     Case(name="tiger_deer", mark="bench", options={"map_size": 14, "max_cycles": 40}),
     Case(name="minigrid", options={"max_episode_steps": 50}),
     Case(name="babyai", options={"max_episode_steps": 50}),
+    Case(name="minihack", options={"max_episode_steps": 20}, render_mode="ansi"),
     Case(name="mpe"),
     Case(name="simple_tag", mark="bench"),
     Case(name="mujoco", options={"max_episode_steps": 50}),
-    Case(name="classic_control", mark="quick"),
-    Case(name="minihack", options={"max_episode_steps": 20}, render_mode="ansi"),
     Case(name="nethack", mark="quick", options={"max_episode_steps": 40}, render_mode="ansi"),
     Case(
         name="neural_mmo",
@@ -94,6 +94,7 @@ CASES = (
         },
     ),
     Case(name="ocean", mark="quick", render_mode="ansi"),
+    Case(name="open_spiel", render_mode="ansi"),
     Case(name="pokemon_red", options={"max_episode_steps": 40, "frame_skip": 10}),
     Case(
         name="retro",

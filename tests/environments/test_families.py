@@ -15,7 +15,7 @@ import torch
 from families import CASES, one_per_family, params
 from small_runs import small, update
 
-from pufferlib import clean_pufferl, vector
+from pufferlib import clean_pufferl, environments, vector
 from pufferlib.exceptions import ConfigError
 from pufferlib.testing import check_env, require_equal, rollout
 
@@ -34,6 +34,11 @@ def case(request):
 
 def on(cases):
     return pytest.mark.parametrize("case", params(cases), indirect=True)
+
+
+def test_every_family_that_pip_can_install_is_played():
+    can_run = {row.name for row in environments.ROWS.values() if not row.elsewhere}
+    assert {case.task.row.name for case in CASES} == can_run
 
 
 # -- what users name -----------------------------------------------------------------------------
