@@ -29,6 +29,7 @@ from pufferlib.trainer.config import (
 from pufferlib.trainer.distributed import ALONE, Group
 from pufferlib.trainer.tuned import command_of, with_tuned_sizes
 from pufferlib.vector import VecEnv
+from pufferlib.vector.demands import one_per_process
 from pufferlib.vector.sizes import Sizes, available_cores
 
 
@@ -104,11 +105,13 @@ def make_vecenv(config: Config, group: Group = ALONE, /, **changes: Any) -> VecE
     vec_names = {spec.name for spec in dataclasses.fields(config.vec)}
     vec = {key: value for key, value in changes.items() if key in vec_names}
     env = {key: value for key, value in changes.items() if key not in vec_names}
-    vec_config = vec_share(dataclasses.replace(config.vec, **vec), group)
     env_config = dataclasses.replace(config.env, **env)
     task = environments.resolve(config.env_name)
+    creator = environments.load(config.env_name).env_creator(task.task)
+    vec_config = dataclasses.replace(config.vec, **vec)
+    vec_config = vec_share(vec_config, group, one_per_process([creator]))
     return vector.make(
-        environments.load(config.env_name).env_creator(task.task),
+        creator,
         env_kwargs=_fields(env_config),
         backend=vec_config.backend,
         num_envs=vec_config.num_envs,
@@ -126,10 +129,11 @@ def base_seed(config: Config) -> int:
     return config.train.seed if config.vec.seed is None else config.vec.seed
 
 
-def vec_share(config: VecConfig, group: Group) -> VecConfig:
+def vec_share(config: VecConfig, group: Group, one_each: bool = False) -> VecConfig:
     """What one of several processes has of the environments and their workers.
 
-    'auto' workers have a core each, and the processes of a machine divide its cores.
+    'auto' workers have a core each, and the processes of a machine divide its cores; but with
+    `one_each` they have an environment each.
 
     Raises:
         ConfigError: a number is no multiple of the number of processes; or 'auto' workers with Ray,
@@ -146,7 +150,9 @@ def vec_share(config: VecConfig, group: Group) -> VecConfig:
     if config.backend == "multiprocessing" and config.num_workers == "auto":
         share = max(1, available_cores() // group.local_size)
         batch_size = changes.get("batch_size")
-        sizes = Sizes.parallel(changes["num_envs"], "auto", batch_size, config.zero_copy, share)
+        sizes = Sizes.parallel(
+            changes["num_envs"], "auto", batch_size, config.zero_copy, share, one_each
+        )
         changes["num_workers"] = sizes.num_workers
     elif config.backend == "ray" and config.num_workers == "auto":
         raise ConfigError(

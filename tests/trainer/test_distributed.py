@@ -291,6 +291,8 @@ def test_environments_and_workers_are_divided(monkeypatch):
     assert (share.num_envs, share.num_workers, share.batch_size) == (8, 4, 4)
     share = vec_share(VecConfig(num_envs=32, num_workers=16, backend="ray"), group)
     assert (share.num_envs, share.num_workers, share.batch_size) == (8, 4, "auto")
+    share = vec_share(VecConfig(num_envs=4096), group, one_each=True)
+    assert (share.num_envs, share.num_workers) == (1024, 1024), "more than there are cores"
     assert vec_share(VecConfig(num_envs=3), ALONE) == VecConfig(num_envs=3)
 
 
