@@ -1,6 +1,8 @@
-"""Learning, by the commands and the settings that users get: one seed each, on the CPU.
+"""Learning, by the commands and the settings that users get, on the CPU.
 
-Scores over more seeds, from which these thresholds were chosen, are in `pufferlib/config`.
+One seed each, ended by its number of steps, so that a busy machine changes nothing. Scores over
+more seeds, from which these thresholds were chosen, are in `pufferlib/config`. What a score costs
+in time is measured by hand: the marks `bench`.
 """
 
 import multiprocessing
@@ -19,13 +21,17 @@ from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy
 from pufferlib.trainer.runs import find_checkpoint
 from pufferlib.trainer.setup import config_of_checkpoint, make_vecenv, policy_of_checkpoint
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def train(name, data_dir, *options):
-    """Run `puffer train NAME` and return the path of its last checkpoint."""
+    """Run `puffer train NAME` and return the path of its last checkpoint.
+
+    Niced, since other tests run beside it and some of them wait for the clock.
+    """
+    puffer = ["nice", "-n", "10", sys.executable, "-m", "pufferlib"]
     subprocess.run(
-        [sys.executable, "-m", "pufferlib", "train", name, "--train.data-dir", data_dir, *options],
+        [*puffer, "train", name, "--train.data-dir", data_dir, *options],
         check=True,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
     )
@@ -49,13 +55,21 @@ def play_twice(name, path, episodes):
     return np.array(found[0] + found[1]), np.array(found[2] + found[3])
 
 
-def test_squared_reaches_nine_tenths_of_its_best_score_in_a_minute(tmp_path):
-    path = train("squared", str(tmp_path), "--train.max-seconds", "60")
+def test_squared_reaches_nine_tenths_of_its_best_score(tmp_path):
+    path = train("squared", str(tmp_path))
     assert play("squared", path, 400).mean >= 0.9
 
 
-def test_native_squared_is_solved_in_seconds(tmp_path):
-    path = train("squared_native", str(tmp_path), "--train.max-seconds", "60")
+def test_native_squared_is_solved(tmp_path):
+    path = train("squared_native", str(tmp_path))
+    assert play("squared_native", path, 400).mean >= 0.95
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_native_squared_is_solved_in_twenty_seconds(tmp_path, seed):
+    limits = ("--train.seed", str(seed), "--train.max-seconds", "20")
+    path = train("squared_native", str(tmp_path), *limits)
     assert play("squared_native", path, 400).mean >= 0.95
 
 
@@ -133,17 +147,27 @@ def test_native_connect_four_beats_random_play_whoever_begins(tmp_path):
     assert second >= 0.95
 
 
-def test_cartpole_is_solved_in_two_minutes(tmp_path):
-    path = train("cartpole", str(tmp_path), "--train.max-seconds", "120")
+def test_cartpole_is_solved(tmp_path):
+    path = train("cartpole", str(tmp_path))
     assert play("cartpole", path, 100).mean >= 475
 
 
+def test_nethack_beats_random_play(tmp_path):
+    pytest.importorskip("nle")
+    path = train("nethack", str(tmp_path), "--train.max-seconds", "inf")
+    trained, random = play_twice("nethack", path, 60)
+    variance = trained.var(ddof=1) / len(trained) + random.var(ddof=1) / len(random)
+    welch = (trained.mean() - random.mean()) / np.sqrt(variance)
+    print(f"NetHack score: {trained.mean():.1f}, random {random.mean():.1f}, Welch's t {welch:.1f}")
+    assert len(trained) >= 60
+    assert len(random) >= 60
+    assert welch > 2  # about 4 is expected
+
+
+@pytest.mark.bench
 def test_nethack_beats_random_play_after_three_minutes(tmp_path):
     pytest.importorskip("nle")
-    path = train("nethack", str(tmp_path))
-    trained, random = play_twice("nethack", path, 100)
+    trained, random = play_twice("nethack", train("nethack", str(tmp_path)), 100)
     intervals = [bootstrap_interval(scores) for scores in (trained, random)]
     print(f"NetHack score: {trained.mean():.1f}, random {random.mean():.1f}, 95 % {intervals}")
-    assert len(trained) >= 100
-    assert len(random) >= 100
     assert intervals[0][0] > intervals[1][1]
