@@ -97,7 +97,7 @@ def test_links_lead_to_files_and_headings(text):
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
 def test_files_that_are_named_exist(text):
-    folders = "benchmarks|constraints|docker|docs|provisioning|pufferlib|tests"
+    folders = "benchmarks|constraints|docker|docs|examples|provisioning|pufferlib|tests"
     pattern = rf"(?<![\w/.-])(?:{folders})/[\w./-]*\w"
     named = set(re.findall(pattern, text.read_text()))
     templates = {"pufferlib/config/ENV.toml", "pufferlib/config/NAME.toml"}
