@@ -115,6 +115,15 @@ FAMILIES = (
         notes="battle has 162 agents: few environments fill a batch; magent/gather and the like",
     ),
     Row(
+        name="mario",
+        description="Super Mario Bros. and its Lost Levels, from the pixels",
+        default="SuperMarioBros-v0",
+        tasks={"mario_1_1": "SuperMarioBros-1-1-v0"},
+        extra="mario",
+        packages=("gym", "gym_super_mario_bros", "nes_py"),
+        notes="its package has the games in it: whether you may use them is for you to know",
+    ),
+    Row(
         name="minerl",
         description="Minecraft, seen and played through MineRL 1.0",
         default="MineRLObtainDiamondShovel-v0",
@@ -219,6 +228,15 @@ FAMILIES = (
         packages=("pyboy",),
         file_variable="POKEMON_RED_ROM",
         notes="the cartridge is yours to bring, and a saved state to begin from",
+    ),
+    Row(
+        name="procgen",
+        description="Sixteen arcade games with generated levels, to measure generalization",
+        default="coinrun",
+        tasks={"bigfish": "bigfish", "coinrun": "coinrun", "starpilot": "starpilot"},
+        extra="procgen",
+        packages=("procgen", "gym3", "gym"),
+        notes="procgen/maze and the like name the others; a process takes seconds to begin",
     ),
     Row(
         name="retro",

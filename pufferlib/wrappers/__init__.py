@@ -7,7 +7,7 @@ one, or form teams, or a Gymnasium wrapper each.
 from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
 from pufferlib.wrappers.gym import GymToGymnasium
 from pufferlib.wrappers.images import ResizeObservation
-from pufferlib.wrappers.infos import NoInfo
+from pufferlib.wrappers.infos import LastInfo, NoInfo
 from pufferlib.wrappers.masks import ActionMaskFromInfo
 from pufferlib.wrappers.padding import PadAgentSpaces
 from pufferlib.wrappers.per_agent import PerAgent
@@ -19,6 +19,7 @@ from pufferlib.wrappers.turns import TurnsToParallel
 __all__ = [
     "ActionMaskFromInfo",
     "GymToGymnasium",
+    "LastInfo",
     "NoInfo",
     "PadAgentSpaces",
     "PerAgent",

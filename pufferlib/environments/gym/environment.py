@@ -56,7 +56,7 @@ def make_env(
     (gym,) = require("gym")
     if render_mode is not None and accepts(_maker(gym, spec), "render_mode"):
         options["render_mode"] = render_mode  # others are told when they draw
-    env: gymnasium.Env[Any, Any] = GymToGymnasium(gym.make(_bare(spec), **options), render_mode)
+    env: gymnasium.Env[Any, Any] = GymToGymnasium(gym.make(bare(spec), **options), render_mode)
     limit = max_episode_steps or spec.max_episode_steps
     if limit is not None:
         env = gymnasium.wrappers.TimeLimit(env, limit)
@@ -74,6 +74,18 @@ def env_creator(name: str = "CartPole-v1") -> Callable[..., GymnasiumPufferEnv]:
     return functools.partial(make_env, name)
 
 
+def bare(spec: Any) -> Any:
+    """What is registered, without Gym's wrappers: `gym.make` takes it in the place of an id."""
+    return dataclasses.replace(
+        spec,
+        max_episode_steps=None,
+        order_enforce=False,
+        autoreset=False,
+        disable_env_checker=True,
+        apply_api_compatibility=False,
+    )
+
+
 def _spec(name: str) -> Any:
     """What is registered under `id` or `module:id`."""
     (gym,) = require("gym")
@@ -87,18 +99,6 @@ def _spec(name: str) -> Any:
                 f"got {error}"
             ) from error
     return gym.envs.registry[check_task(task, gym.envs.registry, "gym")]
-
-
-def _bare(spec: Any) -> Any:
-    """`spec` without Gym's wrappers."""
-    return dataclasses.replace(
-        spec,
-        max_episode_steps=None,
-        order_enforce=False,
-        autoreset=False,
-        disable_env_checker=True,
-        apply_api_compatibility=False,
-    )
 
 
 def _maker(gym: Any, spec: Any) -> Callable[..., Any]:

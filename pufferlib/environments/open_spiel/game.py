@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from pettingzoo.utils.env import ParallelEnv
 
 from pufferlib.exceptions import APIUsageError
-
-WAIT = 0
-"""The only action that is allowed to a player who has no choice; it is ignored."""
+from pufferlib.wrappers.masks import ACTION_MASK
+from pufferlib.wrappers.turns import WAIT
 
 Observation = dict[str, NDArray[Any]]
 
@@ -21,10 +20,9 @@ class SpielGame(ParallelEnv[str, Any, Any]):
     """Every player observes and acts at every step, though only those count whose turn it is.
 
     A step is one move; where players move at once, it takes the actions of all. An observation has
-    the tensor as `observation`, float32, and the legal moves as `action_mask`; a player who waits
-    is allowed `WAIT` alone, so that a policy that obeys the mask learns nothing from waiting. What
-    chance decides is drawn from the generator that `reset` seeds. The reward is the change of
-    `State.returns()`, chance included.
+    the tensor as `observation`, float32, and the legal moves as `action_mask`. Who waits is allowed
+    action 0 alone, as in `pufferlib.wrappers.TurnsToParallel`. What chance decides is drawn from
+    the generator that `reset` seeds. The reward is the change of `State.returns()`.
 
     Args:
         game: what `pyspiel.load_game` returned.
@@ -59,7 +57,7 @@ class SpielGame(ParallelEnv[str, Any, Any]):
         )
         self._moves = game.num_distinct_actions()
         tensor = Box(-np.inf, np.inf, tuple(shape), np.float32)
-        masked = Dict({"observation": tensor, "action_mask": MultiBinary(self._moves)})
+        masked = Dict({"observation": tensor, ACTION_MASK: MultiBinary(self._moves)})
         self._observation_spaces = dict.fromkeys(self.possible_agents, masked)
         self._action_spaces = dict.fromkeys(self.possible_agents, Discrete(self._moves))
         self._shape = tensor.shape
@@ -158,5 +156,5 @@ class SpielGame(ParallelEnv[str, Any, Any]):
         mask[self._legal(player)] = 1
         return {
             "observation": np.asarray(tensor, np.float32).reshape(self._shape),
-            "action_mask": mask,
+            ACTION_MASK: mask,
         }
