@@ -39,7 +39,7 @@ class Backend(ABC):
 
     @abstractmethod
     def _on_env(self, index: int, verb: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """`verb` (get_attr, set_attr or call) on environment `index`, wherever it is."""
+        """`verb`, a method of `EnvGroup`, on environment `index`, wherever it is."""
 
     @abstractmethod
     def _rows_of_all(self) -> Buffers:

@@ -211,6 +211,10 @@ class VecEnv(Backend):
         """Results of calling method `name` of the environments `indices` (all by default)."""
         return self._remote("call", (name, *args), kwargs, indices)
 
+    def is_wrapped(self, kind: type, indices: Sequence[int] | None = None) -> list[bool]:
+        """Whether the environments `indices` (all by default) are, or are wrapped in, a `kind`."""
+        return self._remote("is_wrapped", (kind,), {}, indices)
+
     def get_state(self) -> dict[str, Any]:
         """What `set_state` needs to go on from the last result; pickles, for a checkpoint.
 

@@ -255,6 +255,10 @@ class EnvGroup:
         """Call method `name` of environment `i`."""
         return getattr(self._owner(i, name), name)(*args, **kwargs)
 
+    def is_wrapped(self, i: int, kind: type) -> bool:
+        """Whether environment `i` has a layer of this class."""
+        return any(isinstance(layer, kind) for layer in snapshot.layers(self.envs[i]))
+
     def _owner(self, i: int, name: str) -> Any:
         for layer in snapshot.layers(self.envs[i]):
             if hasattr(layer, name):

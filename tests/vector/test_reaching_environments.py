@@ -3,6 +3,7 @@
 import functools
 import threading
 
+import gymnasium
 import numpy as np
 import pytest
 import vector_toys as toys
@@ -22,6 +23,8 @@ def test_get_set_call_and_render(build):
     vecenv.set_attr("unheard_of", 5)
     assert vecenv.get_attr("unheard_of") == [5] * 4
     assert vecenv.render(2) == "env2 at 0"
+    assert vecenv.is_wrapped(toys.Draw, [1, 2]) == [True, True]
+    assert vecenv.is_wrapped(gymnasium.wrappers.TimeLimit) == [False] * 4
     with pytest.raises(AttributeError, match=r"environment 3 \(GymnasiumPufferEnv > Draw\)"):
         vecenv.get_attr("missing", [3])
     with pytest.raises(APIUsageError, match="expected 0 to 3, got environment 4"):
