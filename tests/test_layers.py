@@ -60,6 +60,7 @@ OPTIONAL = {
     "pygame": "environments/",
     "pymunk": "environments/butterfly/",
     "ray": ("frameworks/rllib.py", "vector/ray"),
+    "sb3_contrib": "frameworks/sb3_contrib.py",
     "stable_baselines3": "frameworks/sb3.py",
     "tensordict": "frameworks/torchrl.py",
     "tianshou": "frameworks/tianshou.py",
