@@ -86,8 +86,8 @@ FAMILIES = (
         tasks={"cartpole_swingup": "cartpole-swingup", "walker_walk": "walker-walk"},
         extra="dm_control",
         packages=("dm_control", "shimmy"),
-        system=("libegl1",),
-        notes="drawing without a display needs libegl1; observations are float32",
+        system=("libegl1", "libgl1"),
+        notes="images without a display go through EGL; the first import takes seconds",
     ),
     Row(
         name="gym",
@@ -171,7 +171,7 @@ FAMILIES = (
         },
         extra="mujoco",
         packages=("mujoco",),
-        system=("libegl1", "libgl1"),
+        system=("libegl1",),
         notes="images without a display go through EGL",
     ),
     Row(
