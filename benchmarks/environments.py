@@ -8,24 +8,30 @@ episode statistics and `Serial`. CPU time, so that other programs matter little.
 has a process of its own, the two sides of an environment in turn; medians count.
 
 "Alone" is what lies below the last wrapper of pufferlib, with the options of the binding's default
-task: Atari skips four frames and scales the rest there as well. Environments that have a step of
-their own in pufferlib, with no other Python below, have no such column.
+task: Atari skips four frames and scales the rest there as well. Libraries of another interface are
+played in `libraries.py`; what is pufferlib's own has no such number. Pokemon Red's cartridge may
+not be handed on: unless POKEMON_RED_ROM names one, that of `gameboy.py` stands in for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gameboy import cartridge
 from gymnasium import spaces
+from libraries import LIBRARIES
 from report import as_markdown, machine
 
 from pufferlib import environments, vector
@@ -49,7 +55,8 @@ def measure(name: str, side: str, seconds: float) -> Result:
     task = environments.resolve(name)
     creator = environments.load(name).env_creator(task.task)
     if side == "alone":
-        return {"speed": alone_speed(creator(), seconds)}
+        steps = alone_steps(name, creator)
+        return {"speed": speed(steps, seconds) if steps else None}
     with vector.make(creator) as vecenv:
         return shown(vecenv.driver_env) | {"speed": speed(serial_steps(vecenv), seconds)}
 
@@ -109,13 +116,15 @@ def serial_steps(vecenv: vector.Serial) -> Iterator[int]:
             yield spent
 
 
-def alone_speed(env: Any, seconds: float) -> float | None:
-    """Of the library's own environment below `env`; None if there is none in Python."""
-    inner = library_env(env)
-    if inner is None:
+def alone_steps(name: str, creator: Callable[..., Any]) -> Iterator[int] | None:
+    """Random play in the library's own environment; None if there is none."""
+    if name in LIBRARIES:
+        step = LIBRARIES[name]()
+        return (timed(step)[1] for _ in itertools.count())
+    env = library_env(creator())
+    if env is None:
         return None
-    steps = parallel_steps(inner) if hasattr(inner, "possible_agents") else single_steps(inner)
-    return speed(steps, seconds)
+    return parallel_steps(env) if hasattr(env, "possible_agents") else single_steps(env)
 
 
 def library_env(env: Any) -> Any:
@@ -210,7 +219,11 @@ def main() -> None:
         print(json.dumps(measure(args.names[0], args.side, args.seconds)))
         return
     names = args.names or [row.name for row in environments.ROWS.values() if row.installed]
-    results = [compare(name, args.seconds, args.repeats) for name in names]
+    with tempfile.TemporaryDirectory() as directory:
+        rom = Path(directory, "game.gb")
+        rom.write_bytes(cartridge())
+        os.environ.setdefault("POKEMON_RED_ROM", str(rom))
+        results = [compare(name, args.seconds, args.repeats) for name in names]
     print(as_markdown(HEADINGS, map(cells, results)))
     if args.json:
         args.json.write_text(json.dumps({"machine": machine(), "results": results}, indent=1))

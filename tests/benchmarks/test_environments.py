@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from pufferlib.emulation import GymnasiumPufferEnv
-from pufferlib.environments import classic_control
+from pufferlib.environments import ROWS, classic_control
 from pufferlib.postprocess import EpisodeStats
 
 
@@ -49,6 +49,18 @@ def test_resets_are_part_of_a_step(script, monkeypatch):
 def test_the_speed_is_of_what_comes_after_the_warm_up(script):
     spent = itertools.chain([10**9] * script.WARM_UP, itertools.repeat(10**6))
     assert script.speed(spent, seconds=0.01) == 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["open_spiel", "pokemon_red", "procgen"])
+def test_libraries_of_other_interfaces_play_alone(script, name, tmp_path, monkeypatch):
+    if not ROWS[name].installed:
+        pytest.skip("; ".join(ROWS[name].remedies))
+    rom = tmp_path / "game.gb"
+    rom.write_bytes(script.cartridge())
+    monkeypatch.setenv("POKEMON_RED_ROM", str(rom))
+    spent = itertools.islice(script.alone_steps(name, creator=None), 50)
+    assert min(spent) > 0
 
 
 def test_a_row_of_the_table(script):

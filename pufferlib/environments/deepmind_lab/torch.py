@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pufferlib.models import Convolutional, LSTMWrapper
+from pufferlib.models import LSTMWrapper, Residual
 
 
-class Policy(Convolutional):
-    """Convolutions over the frame, for levels that can be played without memory."""
+class Policy(Residual):
+    """The larger network of Espeholt et al. 2018 over the frame, as for these levels."""
 
     def __init__(self, env: Any, hidden_size: int = 256) -> None:
         super().__init__(env, hidden_size, channels_last=True)
