@@ -86,7 +86,7 @@ FAMILIES = (
         tasks={"cartpole_swingup": "cartpole-swingup", "walker_walk": "walker-walk"},
         extra="dm_control",
         packages=("dm_control", "shimmy"),
-        system=("libegl1", "libgl1"),
+        system=("libegl1", "libopengl0"),
         notes="images without a display go through EGL; the first import takes seconds",
     ),
     Row(
@@ -171,7 +171,7 @@ FAMILIES = (
         },
         extra="mujoco",
         packages=("mujoco",),
-        system=("libegl1",),
+        system=("libegl1", "libopengl0"),
         notes="images without a display go through EGL",
     ),
     Row(
