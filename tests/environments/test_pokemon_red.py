@@ -95,26 +95,30 @@ def test_progress_is_the_best_of_each_kind_since_the_beginning():
     # Six events, a badge, two kinds of Pokemon, and a party of two at levels 5 and 3 to begin with.
     memory = Memory({0xD747: 0b111, 0xD886: 0b111, 0xD356: 1, 0xD2F7: 0b11, 0xD163: 2})
     memory |= {0xD18C: 5, 0xD18C + 44: 3, 0xD18C + 88: 99}
-    progress = Progress(memory)
     worth = Amounts(tiles=0, maps=0, events=1, badges=10, caught=100, levels=1_000)
-    assert progress.update(worth) == 0
+    progress = Progress(memory, worth)
+    assert progress.update() == 0
     memory |= {0xD18C: 7, 0xD309: 1, 0xD886: 0b1111}
-    assert progress.update(worth) == 2_000 + 100 + 1
+    assert progress.update() == 2_000 + 100 + 1
     memory[0xD163] = 1  # the second is put away
-    assert progress.update(worth) == 0
+    assert progress.update() == 0
     memory[0xD163] = 2
-    assert progress.update(worth) == 0
+    assert progress.update() == 0
     assert progress.result() == Amounts(tiles=0, maps=0, events=1, badges=0, caught=1, levels=2)
     progress.begin()
     assert progress.result() == Amounts(0, 0, 0, 0, 0, 0)
 
 
-def test_the_screen_is_shown_at_half_its_size(state):
-    env = pokemon_red.make_env(state=state, framestack=1, render_mode="rgb_array")
-    row, _ = env.reset(seed=0)
-    picture = env.render()
-    assert picture.shape == (144, 160, 3)
-    assert np.array_equal(row, picture[None, ::2, ::2, 0])
+def test_an_observation_has_the_last_screens_at_half_their_size(state):
+    env = pokemon_red.make_env(state=state, framestack=2, render_mode="rgb_array")
+    env.reset(seed=0)
+    pictures = [env.render()]
+    for _ in range(2):
+        row = env.step(RIGHT)[0]
+        pictures.append(env.render())
+    assert pictures[2].shape == (144, 160, 3)
+    assert np.array_equal(row, [picture[::2, ::2, 0] for picture in pictures[1:]])
+    assert (row[0] != row[1]).any(), "the hero has moved"
     env.close()
 
 

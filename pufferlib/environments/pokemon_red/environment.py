@@ -71,7 +71,7 @@ class EnvConfig:
 class GameBoy(gymnasium.Env[Screen, int]):
     """The console with a cartridge in it.
 
-    An episode has no end; the info of every step has the progress so far.
+    The info of an episode's last step has its progress (`Amounts`); other infos are empty.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2.5}
@@ -81,8 +81,8 @@ class GameBoy(gymnasium.Env[Screen, int]):
     def __init__(self, config: EnvConfig) -> None:
         (pyboy,) = require("pokemon_red")
         self.render_mode = config.render_mode
-        self._frame_skip, self._wait_max = config.frame_skip, config.wait_max
-        self._worth = Amounts(
+        self._config = config
+        worth = Amounts(
             tiles=config.tile_reward,
             maps=config.map_reward,
             events=config.event_reward,
@@ -94,7 +94,7 @@ class GameBoy(gymnasium.Env[Screen, int]):
             str(_file(config.rom)), window="null", sound_emulated=False, log_level="ERROR"
         )
         self._start = Path(config.state).read_bytes() if config.state else self._saved()
-        self._progress = Progress(self.console.memory)
+        self._progress = Progress(self.console.memory, worth)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -102,8 +102,10 @@ class GameBoy(gymnasium.Env[Screen, int]):
         """Back to the state where episodes begin, and a few frames on."""
         super().reset(seed=seed)
         self.console.load_state(io.BytesIO(self._start))
-        self.console.tick(1 + int(self.np_random.integers(self._wait_max + 1)), True, False)
+        wait = int(self.np_random.integers(self._config.wait_max + 1))
+        self.console.tick(1 + wait, True, False)
         self._progress.begin()
+        self._steps = 0
         return self._screen(), {}
 
     def step(self, action: int) -> tuple[Screen, float, bool, bool, dict[str, Any]]:
@@ -112,9 +114,12 @@ class GameBoy(gymnasium.Env[Screen, int]):
         self.console.button_press(button)
         self.console.tick(HELD, False, False)
         self.console.button_release(button)
-        self.console.tick(self._frame_skip - HELD, True, False)
-        reward = self._progress.update(self._worth)
-        return self._screen(), reward, False, False, asdict(self._progress.result())
+        self.console.tick(self._config.frame_skip - HELD, True, False)
+        self._steps += 1
+        reward = self._progress.update()
+        truncation = self._steps >= self._config.max_episode_steps
+        info = asdict(self._progress.result()) if truncation else {}
+        return self._screen(), reward, False, truncation, info
 
     def render(self) -> Screen:
         """The screen `(144, 160, 3)`."""
@@ -126,22 +131,13 @@ class GameBoy(gymnasium.Env[Screen, int]):
         self.console.stop(save=False)
 
     def _screen(self) -> Screen:
-        grey: Screen = self.console.screen.ndarray[::2, ::2, 0]
+        grey: Screen = self.console.screen.ndarray[::2, ::2, 0].copy()  # the stack keeps it
         return grey
 
     def _saved(self) -> bytes:
         file = io.BytesIO()
         self.console.save_state(file)
         return file.getvalue()
-
-
-class LastInfo(gymnasium.Wrapper[Screen, int, Screen, int]):
-    """Keeps the infos of an episode's last step only: progress is not to be averaged over steps."""
-
-    def step(self, action: int) -> tuple[Screen, Any, bool, bool, dict[str, Any]]:
-        """One step."""
-        screen, reward, terminal, truncation, info = self.env.step(action)
-        return screen, reward, terminal, truncation, info if terminal or truncation else {}
 
 
 def make_env(name: str = DEFAULT, **options: Any) -> GymnasiumPufferEnv:
@@ -153,10 +149,8 @@ def make_env(name: str = DEFAULT, **options: Any) -> GymnasiumPufferEnv:
     """
     check_task(name, (DEFAULT,), "pokemon_red")
     config = EnvConfig(**options)
-    env = LastInfo(wrappers.TimeLimit(GameBoy(config), config.max_episode_steps))
-    return GymnasiumPufferEnv(
-        env=wrappers.FrameStackObservation(EpisodeStats(env), config.framestack)
-    )
+    env = EpisodeStats(GameBoy(config))
+    return GymnasiumPufferEnv(env=wrappers.FrameStackObservation(env, config.framestack))
 
 
 def env_creator(name: str = DEFAULT) -> Callable[..., GymnasiumPufferEnv]:

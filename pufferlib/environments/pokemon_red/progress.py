@@ -44,10 +44,12 @@ class Progress:
     Args:
         memory: the console's memory, which gives a byte for an address and a list of bytes for a
             slice.
+        worth: the reward for one more of each kind.
     """
 
-    def __init__(self, memory: Any) -> None:
+    def __init__(self, memory: Any, worth: Amounts) -> None:
         self._memory = memory
+        self._worth = astuple(worth)
         self.begin()
 
     def begin(self) -> None:
@@ -56,12 +58,12 @@ class Progress:
         self._maps: set[int] = set()
         self._best = self._first = self._count()
 
-    def update(self, worth: Amounts) -> float:
-        """Take in the present state; what is new in it, each kind times its worth."""
+    def update(self) -> float:
+        """Take in the present state; the reward for what is new in it."""
         best = [max(pair) for pair in zip(self._best, self._count(), strict=True)]
         gains = [new - old for new, old in zip(best, self._best, strict=True)]
         self._best = best
-        return sum(gain * value for gain, value in zip(gains, astuple(worth), strict=True))
+        return sum(gain * value for gain, value in zip(gains, self._worth, strict=True))
 
     def result(self) -> Amounts:
         """The progress since the beginning."""
