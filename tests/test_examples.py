@@ -65,6 +65,7 @@ def test_a_policy_with_memory_trains_too(load, tmp_path):
     assert load("custom_policy").main(steps=2_048, memory=True, run_dir=str(tmp_path)) >= 0.4
 
 
+@pytest.mark.slow
 def test_nethack(load, tmp_path, capsys):
     pytest.importorskip("nle")
     example = load("nethack")
