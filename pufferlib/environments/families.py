@@ -239,6 +239,15 @@ FAMILIES = (
         notes="procgen/maze and the like name the others; a process takes seconds to begin",
     ),
     Row(
+        name="procgen",
+        description="Sixteen arcade games with generated levels, to measure generalization",
+        default="coinrun",
+        tasks={"bigfish": "bigfish", "coinrun": "coinrun", "starpilot": "starpilot"},
+        extra="procgen",
+        packages=("procgen", "gym3", "gym"),
+        notes="procgen/maze and the like name the others; a process takes seconds to begin",
+    ),
+    Row(
         name="retro",
         description="Games of the Sega, Nintendo and other consoles through stable-retro",
         default="Airstriker-Genesis-v0",
