@@ -41,7 +41,7 @@ def test_requirements_follow_extras_of_extras(write_lists):
     assert {"torch", "gymnasium", "nle", "pymunk", "mpe2", "pytest", "crafter", "pyboy"} <= names
     assert not [line for line in python if line.startswith("pufferlib")]
     assert nodeps == []
-    assert system == ["libegl1", "libopengl0", "libvulkan1", "mesa-vulkan-drivers"]
+    assert system == ["libegl1", "libgl1", "libvulkan1", "mesa-vulkan-drivers"]
 
 
 def test_requirements_with_system_packages(write_lists):
