@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,25 @@ def test_a_missing_package_stops_make_env(monkeypatch):
         nethack.make_env()
 
 
-def test_a_broken_package_is_reported_with_its_own_error(monkeypatch, tmp_path):
+def replace_nle(monkeypatch, tmp_path, text):
+    """Let `import nle` run this text."""
     (tmp_path / "nle").mkdir()
-    (tmp_path / "nle" / "__init__.py").write_text("raise ImportError('libfoo.so is missing')")
+    (tmp_path / "nle" / "__init__.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "nle"]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_what_packages_warn_of_at_their_import_is_not_shown(monkeypatch, tmp_path):
+    replace_nle(monkeypatch, tmp_path, "import warnings; warnings.warn('old modules'); GAME = 1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (nle,) = environments.require("nethack")
+    assert nle.GAME == 1
+
+
+def test_a_broken_package_is_reported_with_its_own_error(monkeypatch, tmp_path):
+    replace_nle(monkeypatch, tmp_path, "raise ImportError('libfoo.so is missing')")
     with pytest.raises(EnvironmentSetupError, match=r"libfoo\.so is missing.*--force-reinstall"):
         environments.require("nethack")
 
