@@ -84,6 +84,8 @@ def replace_nle(monkeypatch, tmp_path, text):
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "nle"]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "nle", None)  # so that it is gone afterwards
+    del sys.modules["nle"]
 
 
 def test_what_packages_warn_of_at_their_import_is_not_shown(monkeypatch, tmp_path):
