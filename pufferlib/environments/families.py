@@ -100,6 +100,16 @@ FAMILIES = (
         notes="griddly/zelda and the like name the others",
     ),
     Row(
+        name="griddly",
+        description="Griddly's grid worlds for one player: puzzles and mazes of its description files",
+        default="sokoban",
+        tasks={"sokoban": "sokoban"},
+        extra="griddly",
+        packages=("griddly", "gym"),
+        newest_python=(3, 11),
+        notes="griddly/zelda and the like name the others",
+    ),
+    Row(
         name="gym",
         description="Anything that is registered with OpenAI Gym 0.26, of its interface or 0.21's",
         default="CartPole-v1",

@@ -64,6 +64,7 @@ CASES = (
     Case(name="bsuite", mark="bench", render_mode=None),
     Case(name="butterfly", options={"max_cycles": 40}),
     Case(name="cooperative_pong", mark="bench", options={"max_cycles": 20}),
+    Case(name="griddly", options={"max_episode_steps": 50}),
     Case(name="mario", mark="bench", options={"frame_skip": 1, "max_episode_steps": 60}),
     Case(name="pistonball", mark="bench", options={"max_cycles": 20, "n_pistons": 8}),
     Case(name="classic_control", mark="quick"),
