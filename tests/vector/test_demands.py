@@ -11,32 +11,10 @@ from pufferlib.exceptions import APIUsageError
 from pufferlib.testing import check_vecenv, require_equal, rollout
 from pufferlib.vector import autotune
 
-_alive = []
-
-
-class Alone(toys.Draw):
-    """An emulator of which a process can have one."""
-
-    def __init__(self):
-        super().__init__()
-        if _alive:
-            raise RuntimeError("this process has one already")
-        _alive.append(self)
-
-    def close(self):
-        _alive.remove(self)
-
-
-def make_alone(name="alone"):
-    return toys.make_emulated(Alone)
-
-
-make_alone.one_per_process = True
-
 CREATORS = {
-    "function": make_alone,
-    "partial": functools.partial(functools.partial(make_alone), name="other"),
-    "list": [toys.make_draw, make_alone, toys.make_draw, toys.make_draw],
+    "function": toys.make_alone,
+    "partial": functools.partial(functools.partial(toys.make_alone), name="other"),
+    "list": [toys.make_draw, toys.make_alone, toys.make_draw, toys.make_draw],
 }
 
 
@@ -57,21 +35,21 @@ def test_make_gives_each_environment_a_worker(creator):
 @pytest.mark.parametrize("num_workers", [None, "auto", 4])
 def test_the_usual_ways_to_say_how_many_workers_give_each_one(num_workers):
     with vector.make(
-        make_alone, backend="multiprocessing", num_envs=4, num_workers=num_workers
+        toys.make_alone, backend="multiprocessing", num_envs=4, num_workers=num_workers
     ) as vecenv:
         assert len(pids(vecenv)) == 4
 
 
 def test_the_contract_holds_and_seeds_mean_the_same_as_elsewhere():
     expected = rollout(vector.make(toys.make_draw, num_envs=4), 20)
-    with vector.make(make_alone, num_envs=4) as vecenv:
+    with vector.make(toys.make_alone, num_envs=4) as vecenv:
         require_equal(expected, rollout(vecenv, 20))
-    with vector.make(make_alone, num_envs=4, batch_size=2) as pool:
+    with vector.make(toys.make_alone, num_envs=4, batch_size=2) as pool:
         check_vecenv(pool)
 
 
 def test_one_alone_lives_in_the_callers_process():
-    with vector.make(make_alone) as vecenv:
+    with vector.make(toys.make_alone) as vecenv:
         assert isinstance(vecenv, vector.Serial)
         vecenv.reset()
 
@@ -82,8 +60,8 @@ def test_several_in_the_callers_process_are_refused():
         "use backend='multiprocessing', or leave backend out"
     )
     with pytest.raises(APIUsageError, match=message):
-        vector.make(make_alone, backend="serial", num_envs=4)
-    assert _alive == []
+        vector.make(toys.make_alone, backend="serial", num_envs=4)
+    assert toys.Alone.alive == []
 
 
 def test_fewer_workers_than_environments_are_refused():
@@ -92,11 +70,11 @@ def test_fewer_workers_than_environments_are_refused():
         "one per process, got 2; leave num_workers out"
     )
     with pytest.raises(APIUsageError, match=message):
-        vector.make(make_alone, backend="multiprocessing", num_envs=4, num_workers=2)
+        vector.make(toys.make_alone, backend="multiprocessing", num_envs=4, num_workers=2)
 
 
 def test_a_creator_may_take_its_demand_back():
-    creator = functools.partial(make_alone)
+    creator = functools.partial(toys.make_alone)
     creator.one_per_process = False
     with vector.make(creator) as vecenv:
         assert isinstance(vecenv, vector.Serial)
@@ -105,7 +83,7 @@ def test_a_creator_may_take_its_demand_back():
 
 
 def test_an_environment_that_fails_is_made_anew_in_its_own_process():
-    class Fragile(Alone):
+    class Fragile(toys.Alone):
         def step(self, action):
             if self.t == 2:
                 raise ValueError("lost")
@@ -126,6 +104,6 @@ def test_an_environment_that_fails_is_made_anew_in_its_own_process():
 
 @pytest.mark.slow
 def test_the_profile_of_autotune_asks_for_no_second_one():
-    tuning = autotune(make_alone, num_envs=2, seconds=1, show=False)
+    tuning = autotune(toys.make_alone, num_envs=2, seconds=1, show=False)
     assert not tuning.profile.shares_process
     assert tuning.make_kwargs == {"backend": "multiprocessing", "num_envs": 2, "num_workers": 2}

@@ -50,6 +50,11 @@ def make_placed():
 # -- where actors are ------------------------------------------------------------------------------
 
 
+def test_an_environment_that_must_be_alone_has_an_actor():
+    with vector.make(toys.make_alone, backend="ray", num_envs=3) as vecenv:
+        assert len(set(vecenv.call("pid"))) == 3
+
+
 @pytest.mark.parametrize("kind", toys.KINDS)
 def test_trajectories_are_bit_equal_to_those_of_serial(kind):
     serial = rollout(toys.make(toys.KINDS[kind], "serial"), 40, seed=3)

@@ -328,6 +328,28 @@ def make_faulty(index, **kwargs):
     return GymnasiumPufferEnv(Faulty(index, **kwargs))
 
 
+class Alone(Draw):
+    """An emulator of which a process can have one."""
+
+    alive = []
+
+    def __init__(self):
+        super().__init__()
+        if self.alive:
+            raise RuntimeError("this process has one already")
+        self.alive.append(self)
+
+    def close(self):
+        self.alive.remove(self)
+
+
+def make_alone(name="alone"):
+    return make_emulated(Alone)
+
+
+make_alone.one_per_process = True
+
+
 def make_choosy(cls=Draw):
     """A binding whose library does not survive a fork."""
     return make_emulated(cls)
