@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -72,3 +73,28 @@ def test_nethack(load, tmp_path, capsys):
     policy = example.train(steps=1_024, run_dir=str(tmp_path))
     assert example.show_a_game(policy, max_steps=20)["episode_length"] <= 20
     assert "Dlvl" in re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+
+
+def test_cleanrl_ppo(load, capsys):
+    torch.manual_seed(1)
+    load("cleanrl_ppo").main("cartpole", updates=1, num_envs=2)
+    assert re.fullmatch(r"update 0, mean return [12]\d\.\d\n", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_cleanrl_ppo_learns_and_plays_what_the_flag_says(load, capsys, monkeypatch):
+    torch.manual_seed(1)
+    example = load("cleanrl_ppo")
+    example.main("cartpole", updates=16, lr=2.5e-3)
+    assert float(capsys.readouterr().out.split()[-1]) >= 50
+    monkeypatch.setattr(example, "STEPS", 8)
+    for env in ("atari", "nethack"):
+        example.main(env, updates=1, num_envs=2)
+        assert "update 0" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_sb3(load):
+    model = load("sb3").main(steps=256, num_envs=2)
+    assert model.num_timesteps == 256
+    assert model.rollout_buffer.observations.shape == (256, 1, 84, 84)
