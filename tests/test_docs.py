@@ -8,6 +8,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import gymnasium
 import needs
 import pytest
 import torch
@@ -72,6 +73,16 @@ def test_the_examples_of_wrappers_run():
     assert {agent: row.shape for agent, row in observations.items()} == dict.fromkeys(
         ("agent_0", "agent_1", "agent_2"), (4, 18)
     )
+
+
+def test_the_examples_of_other_learning_libraries_run():
+    examples = run("learning_libraries.md")
+    try:
+        assert examples["action"].shape == (4, 2)
+        assert examples["squares"].spec.id == "Squared-v0"
+        assert examples["model"].num_timesteps == 1024
+    finally:
+        del gymnasium.registry["Squared-v0"]
 
 
 @pytest.mark.parametrize("list_of_pages", ["mkdocs.yml", "pages/index.md"])
