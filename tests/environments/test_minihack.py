@@ -1,5 +1,6 @@
 """MiniHack: seeds that decide levels, a limit that only truncates, what is told, the policy."""
 
+import importlib.util
 import re
 import warnings
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from pufferlib.environments import minihack
-from pufferlib.exceptions import ConfigError
+from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +89,15 @@ def test_a_task_keeps_its_own_limit():
 def test_tasks_that_cannot_be_seeded_or_made_are_not_offered(name):
     with pytest.raises(ConfigError, match="unknown minihack task"):
         minihack.env_creator(f"MiniHack-{name}")
+
+
+def test_tasks_of_minigrids_rooms_ask_for_it(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "minigrid" else find_spec(name)
+    )
+    with pytest.raises(EnvironmentSetupError, match="puffer install minigrid"):
+        minihack.make_env("MiniHack-MultiRoom-N2-v0")
 
 
 def test_other_observations_can_be_chosen():

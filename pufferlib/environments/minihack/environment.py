@@ -73,8 +73,10 @@ def make_env(
 
     Raises:
         ConfigError: there is no such task; the message has the nearest name.
-        EnvironmentSetupError: `minihack` is not installed.
+        EnvironmentSetupError: `minihack` is not installed, or `minigrid` for a MultiRoom task.
     """
+    if "MultiRoom" in name:
+        require("minigrid")  # which lays out its rooms
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*The environment MiniGrid-.* is out of date")
         game: Any = gymnasium.make(
