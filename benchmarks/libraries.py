@@ -15,6 +15,33 @@ import numpy as np
 Step = Callable[[], None]
 
 
+def microrts() -> Step:
+    """One game against a bot, in the engine's own Python, which also makes the mask."""
+    from gym_microrts import microrts_ai
+    from gym_microrts.envs.vec_env import MicroRTSGridModeVecEnv
+
+    games = MicroRTSGridModeVecEnv(
+        num_selfplay_envs=0,
+        num_bot_envs=1,
+        max_steps=2_000,
+        ai2s=[microrts_ai.randomBiasedAI],
+        map_paths=["maps/8x8/basesWorkers8x8.xml"],
+        reward_weight=np.array([10.0, 1.0, 1.0, 0.2, 1.0, 4.0]),
+    )
+    games.action_space.seed(0)
+    actions = [games.action_space.sample()[None] for _ in range(100)]
+    games.reset()
+    count = 0
+
+    def step() -> None:
+        nonlocal count
+        games.get_action_mask()
+        games.step(actions[count % len(actions)])
+        count += 1
+
+    return step
+
+
 def open_spiel() -> Step:
     """A legal move, and the tensor of the player whose turn it is."""
     import pyspiel
@@ -71,6 +98,7 @@ def procgen() -> Step:
 
 
 LIBRARIES: dict[str, Callable[[], Step]] = {
+    "microrts": microrts,
     "open_spiel": open_spiel,
     "pokemon_red": pokemon_red,
     "procgen": procgen,
