@@ -91,7 +91,7 @@ FAMILIES = (
     ),
     Row(
         name="griddly",
-        description="Griddly's grid worlds for one player: puzzles and mazes of its description files",
+        description="Griddly's grid worlds for one player: puzzles and mazes",
         default="sokoban",
         tasks={"sokoban": "sokoban"},
         extra="griddly",
@@ -101,7 +101,7 @@ FAMILIES = (
     ),
     Row(
         name="griddly",
-        description="Griddly's grid worlds for one player: puzzles and mazes of its description files",
+        description="Griddly's grid worlds for one player: puzzles and mazes",
         default="sokoban",
         tasks={"sokoban": "sokoban"},
         extra="griddly",
@@ -142,6 +142,17 @@ FAMILIES = (
         extra="mario",
         packages=("gym", "gym_super_mario_bros", "nes_py"),
         notes="its package has the games in it: whether you may use them is for you to know",
+    ),
+    Row(
+        name="microrts",
+        description="Real-time strategy on small maps against a scripted opponent (Gym-µRTS)",
+        default="basesWorkers8x8",
+        extra="microrts",
+        packages=("gym_microrts", "jpype"),
+        commands=("java",),
+        system=("default-jre-headless",),
+        notes="every square of the map has a choice of its own; microrts/basesWorkers16x16A is the "
+        "published map",
     ),
     Row(
         name="minerl",

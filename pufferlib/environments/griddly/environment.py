@@ -87,7 +87,7 @@ def make_env(
         )
     env = griddly.GymWrapper(yaml_file=path, level=level)
     env.reset()  # until then it does not know the shape of its observations
-    task = TimeLimit(GriddlyTask(env, render_mode), max_episode_steps)
+    task: Any = TimeLimit(GriddlyTask(env, render_mode), max_episode_steps)
     return GymnasiumPufferEnv(env=EpisodeStats(task))
 
 
