@@ -68,7 +68,7 @@ FAMILIES = (
         default="CrafterReward-v1",
         extra="crafter",
         packages=("crafter",),
-        notes="about 150 steps a second and core; crafter/CrafterNoReward-v1 has no rewards",
+        notes="slow: a world takes a second to make; crafter/CrafterNoReward-v1 has no rewards",
     ),
     Row(
         name="deepmind_lab",
@@ -88,16 +88,6 @@ FAMILIES = (
         packages=("dm_control", "shimmy"),
         system=("libegl1", "libgl1"),
         notes="images without a display go through EGL; the first import takes seconds",
-    ),
-    Row(
-        name="griddly",
-        description="Griddly's grid worlds for one player: puzzles and mazes",
-        default="sokoban",
-        tasks={"sokoban": "sokoban"},
-        extra="griddly",
-        packages=("griddly", "gym"),
-        newest_python=(3, 11),
-        notes="griddly/zelda and the like name the others",
     ),
     Row(
         name="griddly",

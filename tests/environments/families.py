@@ -86,7 +86,6 @@ CASES = (
     Case(name="simple_tag", mark="bench"),
     Case(name="mujoco", options={"max_episode_steps": 50}),
     Case(name="starpilot", steps=300, checked_steps=20),
-    Case(name="starpilot", steps=300, checked_steps=20),
     Case(name="nethack", mark="quick", options={"max_episode_steps": 40}, render_mode="ansi"),
     Case(
         name="neural_mmo",
