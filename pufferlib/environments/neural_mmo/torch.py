@@ -45,7 +45,8 @@ class Lookup(NamedTuple):
 class Policy(nn.Module):
     """Reads squares, players and items; chooses among them by what they are.
 
-    * squares: the material of the 15 x 15 in sight, through an embedding and two convolutions;
+    * squares: the material of the 15 x 15 in sight, through an embedding and two convolutions, and
+      of the nearest 5 x 5 as they are;
     * the list of players and NPCs in sight: each through one layer, with where it stands relative
       to the agent; the largest of each feature, and the agent's own;
     * items of the agent and of the market, where there are any: likewise.
@@ -113,15 +114,17 @@ class Recurrent(LSTMWrapper):
 
 
 class Squares(nn.Module):
-    """The squares in sight, by their material."""
+    """The squares in sight, by their material; those near the agent also one by one."""
 
-    features = 32 * 3 * 3
+    channels = 8
+    near = slice(5, 10)  # of both sides
+    features = 32 * 3 * 3 + channels * 5 * 5
 
-    def __init__(self, channels: int = 8) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.material = nn.Embedding(MATERIALS, channels)
+        self.material = nn.Embedding(MATERIALS, self.channels)
         self.convolutions = nn.Sequential(
-            layer_init(nn.Conv2d(channels, 16, 3, stride=2)),
+            layer_init(nn.Conv2d(self.channels, 16, 3, stride=2)),
             nn.ReLU(),
             layer_init(nn.Conv2d(16, 32, 3, stride=2)),
             nn.ReLU(),
@@ -130,8 +133,9 @@ class Squares(nn.Module):
 
     def forward(self, materials: Tensor) -> Tensor:
         """Materials `(B, 225)`, row by row, to `(B, features)`."""
-        embedded = self.material(materials.long()).unflatten(1, (SIDE, SIDE))
-        return self.convolutions(embedded.permute(0, 3, 1, 2))
+        embedded = self.material(materials.long()).unflatten(1, (SIDE, SIDE)).permute(0, 3, 1, 2)
+        near = embedded[:, :, self.near, self.near].flatten(1)
+        return torch.cat((self.convolutions(embedded), near), dim=1)
 
 
 class Choice(nn.Module):
