@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
-import functools
 import io
 import itertools
 import os
@@ -28,7 +27,7 @@ from typing import Any
 import gymnasium
 import torch
 from gymnasium.wrappers import FlattenObservation
-from networks import ActorCritic, within_sb3
+from networks import ActorCritic
 from torch import nn
 
 from pufferlib import clean_pufferl, vector
@@ -230,6 +229,8 @@ def run_sb3(workload: Workload, pace: Pace, setting: Setting) -> None:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
+    from pufferlib.frameworks.sb3 import Policy
+
     class Mark(BaseCallback):
         def _on_rollout_start(self) -> None:
             if self.num_timesteps:
@@ -240,9 +241,10 @@ def run_sb3(workload: Workload, pace: Pace, setting: Setting) -> None:
 
     makers = [workload.plain] * workload.num_envs
     envs = SubprocVecEnv(makers, start_method="fork") if setting.workers else DummyVecEnv(makers)
+    ours = {"policy": Policy, "policy_kwargs": {"policy": workload.policy(workload.make())}}
     model = PPO(
-        workload.sb3 or within_sb3(functools.partial(workload.policy, workload.make())),
-        envs,
+        **({"policy": workload.sb3} if workload.sb3 else ours),
+        env=envs,
         n_steps=workload.num_steps,
         batch_size=workload.batch // workload.num_minibatches,
         n_epochs=workload.update_epochs,

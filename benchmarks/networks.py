@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
 
 from pufferlib.models import ActionHead
-from pufferlib.pytorch import Logits, layer_init, sample_logits
+from pufferlib.pytorch import Logits, layer_init
 
 
 class ActorCritic(nn.Module):
@@ -39,30 +38,3 @@ def hidden_layers(features: int) -> nn.Sequential:
         layer_init(nn.Linear(64, 64)),
         nn.Tanh(),
     )
-
-
-def within_sb3(make: Callable[[], nn.Module]) -> type[Any]:
-    """A policy class for SB3's PPO around the network that `make` returns."""
-    from stable_baselines3.common.policies import ActorCriticPolicy
-
-    class Within(ActorCriticPolicy):
-        def _build(self, lr_schedule: Callable[[float], float]) -> None:
-            self.network = make()
-            self.optimizer = self.optimizer_class(
-                self.network.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
-            )
-
-        def forward(self, obs: Tensor, deterministic: bool = False) -> tuple[Tensor, ...]:
-            logits, values = self.network(obs)
-            actions, logprobs, _ = sample_logits(logits)
-            return actions, values, logprobs
-
-        def evaluate_actions(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
-            logits, values = self.network(obs)
-            _, logprobs, entropy = sample_logits(logits, actions)
-            return values, logprobs, entropy
-
-        def predict_values(self, obs: Tensor) -> Tensor:
-            return self.network(obs)[1]
-
-    return Within
