@@ -26,7 +26,7 @@ class Policy(MaskedPolicy):
         num_blocks: residual blocks.
     """
 
-    def __init__(self, env: Any, hidden_size: int = 64, num_blocks: int = 3) -> None:
+    def __init__(self, env: Any, hidden_size: int = 32, num_blocks: int = 3) -> None:
         super().__init__(env)
         self.hidden_size = hidden_size
         height, width, planes = self.native_dtype["observation"].shape
