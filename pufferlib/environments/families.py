@@ -96,6 +96,7 @@ FAMILIES = (
         tasks={"sokoban": "sokoban"},
         extra="griddly",
         packages=("griddly", "gym"),
+        system=("libvulkan1", "mesa-vulkan-drivers"),
         newest_python=(3, 11),
         notes="griddly/zelda and the like name the others",
     ),
@@ -257,6 +258,7 @@ FAMILIES = (
         tasks={"bigfish": "bigfish", "coinrun": "coinrun", "starpilot": "starpilot"},
         extra="procgen",
         packages=("procgen", "gym3", "gym"),
+        system=("libgl1",),
         notes="procgen/maze and the like name the others; a process takes seconds to begin",
     ),
     Row(
