@@ -19,7 +19,6 @@ from pufferlib import clean_pufferl, environments, vector
 from pufferlib.exceptions import ConfigError
 from pufferlib.testing import check_env, require_equal, rollout
 
-REPEATABLE = [case for case in CASES if not case.unrepeatable]
 PICTURED = [case for case in CASES if case.render_mode]
 
 
@@ -98,7 +97,7 @@ def test_creators_work_in_a_fresh_process_without_torch(case):
 # -- how they play -------------------------------------------------------------------------------
 
 
-@on(REPEATABLE)
+@on(CASES)
 def test_an_environment_keeps_the_native_contract(case):
     env = case.creator(**case.options)
     check_env(env, steps=case.checked_steps)
@@ -112,8 +111,7 @@ def test_two_episodes_of_random_play_are_the_same_in_workers(case):
     workers = play(case, backend="multiprocessing", num_workers=case.num_envs)
     for record in (serial, workers):
         assert episodes(record, case.num_envs).min() >= 2
-    if not case.unrepeatable:
-        require_equal(serial, workers)
+    require_equal(serial, workers)
 
 
 def play(case, **backend):
