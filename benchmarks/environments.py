@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from gameboy import cartridge
 from gymnasium import spaces
 from libraries import LIBRARIES
@@ -55,7 +56,9 @@ def measure(name: str, side: str, seconds: float) -> Result:
     task = environments.resolve(name)
     creator = environments.load(name).env_creator(task.task)
     if side == "alone":
-        steps = alone_steps(name, creator)
+        # The whole is kept: maps and folders of the library's environment live as long as it does.
+        env = None if name in LIBRARIES else creator()
+        steps = alone_steps(name, env)
         return {"speed": speed(steps, seconds) if steps else None}
     with vector.make(creator) as vecenv:
         return shown(vecenv.driver_env) | {"speed": speed(serial_steps(vecenv), seconds)}
@@ -87,14 +90,23 @@ def described(space: Any) -> str:
 
 
 def speed(steps: Iterator[float], seconds: float) -> float:
-    """Steps per second of CPU time, of an iterator over what each took in nanoseconds."""
+    """Steps per second of CPU time, of an iterator over what each took in nanoseconds.
+
+    Games that are programs of their own, as ViZDoom's, count as well.
+    """
     for _ in range(WARM_UP):
         next(steps)
-    count = spent = 0
+    count, spent, before = 0, 0.0, children_seconds()
     while spent < seconds * 1e9:
         spent += next(steps)
         count += 1
-    return 1e9 * count / spent
+    return count / (spent / 1e9 + children_seconds() - before)
+
+
+def children_seconds() -> float:
+    """CPU time of the programs that this one has started and that still run."""
+    times = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
+    return sum(spent.user + spent.system for spent in times)
 
 
 def timed(step: Callable[..., Any], *arguments: Any) -> tuple[Any, int]:
@@ -116,15 +128,15 @@ def serial_steps(vecenv: vector.Serial) -> Iterator[int]:
             yield spent
 
 
-def alone_steps(name: str, creator: Callable[..., Any]) -> Iterator[int] | None:
-    """Random play in the library's own environment; None if there is none."""
+def alone_steps(name: str, env: Any) -> Iterator[int] | None:
+    """Random play in the library's own environment below `env`; None if there is none."""
     if name in LIBRARIES:
         step = LIBRARIES[name]()
         return (timed(step)[1] for _ in itertools.count())
-    env = library_env(creator())
-    if env is None:
+    inner = library_env(env)
+    if inner is None:
         return None
-    return parallel_steps(env) if hasattr(env, "possible_agents") else single_steps(env)
+    return parallel_steps(inner) if hasattr(inner, "possible_agents") else single_steps(inner)
 
 
 def library_env(env: Any) -> Any:
@@ -173,8 +185,10 @@ def parallel_steps(env: Any) -> Iterator[int]:
 
 def in_a_process(name: str, side: str, seconds: float) -> Result | None:
     """`measure` in a fresh interpreter; None, and what went wrong on stderr, if it failed."""
-    command = [sys.executable, __file__, name, "--seconds", str(seconds), "--side", side]
-    done = subprocess.run(command, capture_output=True, text=True)
+    script = str(Path(__file__).resolve())
+    command = [sys.executable, script, name, "--seconds", str(seconds), "--side", side]
+    with tempfile.TemporaryDirectory() as directory:  # some games leave files where they start
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
     if done.returncode:
         print(f"{name}, {side}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None

@@ -59,7 +59,7 @@ def test_libraries_of_other_interfaces_play_alone(script, name, tmp_path, monkey
     rom = tmp_path / "game.gb"
     rom.write_bytes(script.cartridge())
     monkeypatch.setenv("POKEMON_RED_ROM", str(rom))
-    spent = itertools.islice(script.alone_steps(name, creator=None), 50)
+    spent = itertools.islice(script.alone_steps(name, env=None), 50)
     assert min(spent) > 0
 
 
