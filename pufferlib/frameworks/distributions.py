@@ -12,7 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Normal
+from torch.distributions import (
+    Categorical,
+    Distribution,
+    Independent,
+    Normal,
+    kl_divergence,
+    register_kl,
+)
 
 from pufferlib.models.heads import action_layout
 from pufferlib.pytorch import Logits, MixedLogits, greedy_actions, sample_logits
@@ -98,6 +105,12 @@ class ActionDistribution(Distribution):
         """The most likely action, as TorchRL calls it."""
         return self.mode
 
+    @property
+    def variance(self) -> Tensor:
+        """That of continuous actions; nan for choices, as torch's `Categorical` says."""
+        parts = [part.variance.reshape(len(part.variance), -1) for part in self.parts()]
+        return self._in_batch(torch.cat(parts, dim=-1), self.event_shape)
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Actions `(*sample_shape, *batch, *action_shape)`."""
         count = math.prod(sample_shape)
@@ -114,5 +127,24 @@ class ActionDistribution(Distribution):
         action = greedy_actions(self._logits)
         return self._in_batch(sample_logits(self._logits, action)[2])
 
+    def parts(self) -> list[Distribution]:
+        """The independent variables over `B` rows, as torch has them."""
+        logits = self._logits
+        if isinstance(logits, Normal):
+            return [Independent(logits, logits.loc.ndim - 1)]
+        if isinstance(logits, Tensor):
+            return [Categorical(logits=logits)]
+        if isinstance(logits, MixedLogits):
+            choices = [Categorical(logits=part) for part in logits.discrete]
+            return [*choices, Independent(logits.continuous, 1)]
+        return [Categorical(logits=part) for part in logits]
+
     def _in_batch(self, rows: Tensor, shape: Any = ()) -> Tensor:
         return rows.reshape(*self.batch_shape, *shape)
+
+
+@register_kl(ActionDistribution, ActionDistribution)
+def _kl_divergence(p: ActionDistribution, q: ActionDistribution) -> Tensor:
+    """`(*batch,)`: that of independent variables is the sum of theirs."""
+    each = [kl_divergence(a, b) for a, b in zip(p.parts(), q.parts(), strict=True)]
+    return p._in_batch(torch.stack(each).sum(0))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete, MultiDiscrete, Space
-from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 from tensordict import TensorDict, TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
@@ -23,8 +23,9 @@ from torchrl.data import Bounded, Categorical, Composite, MultiCategorical, Tens
 from torchrl.envs import EnvBase, TensorDictPrimer
 from torchrl.modules import ProbabilisticActor, recurrent_mode
 
-from pufferlib.exceptions import APIUsageError
+from pufferlib.environment import Infos
 from pufferlib.frameworks.distributions import ActionDistribution, LogitRows
+from pufferlib.frameworks.transitions import Transitions
 from pufferlib.models import is_recurrent
 from pufferlib.spaces import dtype_bounds, row_layout
 from pufferlib.vector import VecEnv
@@ -44,24 +45,17 @@ class TorchRLEnv(EnvBase):
 
     Attributes:
         vecenv: which the environment's `close` closes.
-        infos: of the last step.
 
     Raises:
-        APIUsageError: `vecenv` resets in the next step.
+        APIUsageError: `vecenv` resets in the next step, or its batches are smaller than the pool.
     """
 
     def __init__(self, vecenv: VecEnv, device: Any = "cpu") -> None:
-        if vecenv.autoreset_mode != AutoresetMode.SAME_STEP:
-            raise APIUsageError(
-                f"vecenv: expected one that resets in the same step, got {vecenv.autoreset_mode}; "
-                "give vector.make the creator as pufferlib.vector.SameStep(creator)"
-            )
-        rows = vecenv.agents_per_batch
+        transitions = Transitions(vecenv)
+        rows = vecenv.num_agents
         super().__init__(device=device, batch_size=[rows])
+        self._transitions = transitions
         self.vecenv = vecenv
-        self.infos: list[dict[str, Any]] = []
-        self._seed: int | None = None
-        self._ended = np.zeros(rows, bool)
         self.observation_spec = Composite(
             observation=_spec(vecenv.single_observation_space, rows),
             mask=Categorical(2, shape=(rows,), dtype=torch.bool),
@@ -76,54 +70,34 @@ class TorchRLEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         asked = None if tensordict is None else tensordict.get("_reset", None)
-        if asked is None or not self._has_reset(asked.cpu().numpy().ravel()):
-            self.vecenv.async_reset(self._seed)
-            observations, *_, self.infos, _, masks = self.vecenv.recv()
-            self._seed = None
-            self._first = torch.from_numpy(observations.copy())
-            self._present = torch.from_numpy(masks.copy())
-        self._ended = np.zeros_like(self._ended)  # a new one: the data have the old one
-        return self._tensors(observation=self._first, mask=self._present)
-
-    def _has_reset(self, asked: np.ndarray) -> bool:
-        """Whether the rows that are `asked` to be reset did so in the last step."""
-        if self._ended[asked].all():
-            return True
-        if asked.all():
-            return False
-        raise APIUsageError(
-            f"reset of rows {np.flatnonzero(asked & ~self._ended).tolist()}: expected only rows "
-            "whose episode has ended, or all; end episodes inside the environment, for example "
-            "with gymnasium.wrappers.TimeLimit"
-        )
+        rows = None if asked is None else asked.cpu().numpy().ravel()
+        transitions = self._transitions
+        transitions.reset(rows)
+        return self._tensors(observation=transitions.observations, mask=transitions.masks)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        self.vecenv.send(tensordict["action"].detach().cpu().numpy())
-        observations, rewards, terminals, truncations, self.infos, _, masks = self.vecenv.recv()
-        self._ended = terminals | truncations
-        self._first = torch.from_numpy(observations.copy())
-        self._present = torch.from_numpy(masks.copy())
-        last = self._first
-        if self._ended.any():
-            assert self.vecenv.final_observations is not None
-            last = last.clone()
-            ended = torch.from_numpy(self._ended)
-            last[ended] = torch.from_numpy(self.vecenv.final_observations[self._ended])
+        step = self._transitions.step(tensordict["action"].detach().cpu().numpy())
         return self._tensors(
-            observation=last,
-            mask=self._present,
-            reward=torch.from_numpy(rewards.copy())[:, None],
-            done=torch.from_numpy(self._ended)[:, None],
-            terminated=torch.from_numpy(terminals.copy())[:, None],
-            truncated=torch.from_numpy(truncations.copy())[:, None],
+            observation=step.observations,
+            mask=step.masks,
+            reward=step.rewards[:, None],
+            done=(step.terminals | step.truncations)[:, None],
+            terminated=step.terminals[:, None],
+            truncated=step.truncations[:, None],
         )
 
-    def _tensors(self, **tensors: Tensor) -> TensorDict:
+    def _tensors(self, **arrays: NDArray[Any]) -> TensorDict:
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return TensorDict(tensors, self.batch_size, device=self.device)
+
+    @property
+    def infos(self) -> Infos:
+        """What the environments told in the last reset or step."""
+        return self._transitions.infos
 
     def _set_seed(self, seed: int | None) -> None:
         """For the next reset of all environments."""
-        self._seed = seed
+        self._transitions.seed = seed
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the vectorized environment as well."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
-from torch.distributions import Categorical, Independent, Normal
+from torch.distributions import Categorical, Independent, Normal, kl_divergence
 
 from pufferlib.frameworks.distributions import ActionDistribution, LogitRows
 from pufferlib.pytorch import MixedLogits
@@ -68,6 +68,19 @@ def test_log_probabilities_and_entropies_are_those_of_torch(form):
     assert all((distribution.log_prob(drawn) <= best + 1e-6).all() for drawn in actions)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_divergences_are_those_of_torch(form):
+    space, logits, choices, normals = FORMS[form]
+    finite = [part.nan_to_num(neginf=-9.0) / 2 for part in choices]
+    halved = [Normal(part.loc / 2, part.scale.sqrt()) for part in normals]
+    values = [torch.cat([part.loc, part.scale.log()], dim=-1) for part in halved]
+    p = ActionDistribution(LogitRows(space).pack(logits), space)
+    q = ActionDistribution(torch.cat([*finite, *values], dim=-1), space)
+    parts = zip(theirs(choices, normals), theirs(finite, halved), strict=True)
+    expected = sum(kl_divergence(a, b) for (a, _), (b, _) in parts)
+    torch.testing.assert_close(kl_divergence(p, q), expected)
+
+
 def test_batches_of_sequences_keep_their_shape():
     rows = LogitRows(BOTH).pack(FORMS["both"][1])
     distribution = ActionDistribution(rows.expand(5, 3, 2, -1), BOTH)
@@ -75,3 +88,9 @@ def test_batches_of_sequences_keep_their_shape():
     assert distribution.sample().shape == (5, 3, 2, 4)
     assert distribution.deterministic_sample[4, 2, 1].tolist() == [0, 0, 2, 0]
     assert distribution.log_prob(distribution.mode).shape == (5, 3, 2)
+
+
+def test_variance_is_that_of_continuous_actions():
+    variance = ActionDistribution(LogitRows(BOTH).pack(FORMS["both"][1]), BOTH).variance
+    assert variance[0].isnan().tolist() == [True, True, False, False]
+    assert variance[0, 2:].tolist() == [0.25, 0.25]

@@ -9,7 +9,6 @@ from toys import COMINGS_AND_GOINGS, Echo, Lives, SameStepCounters, emulate
 
 from pufferlib import vector
 from pufferlib.environments import classic_control, ocean
-from pufferlib.exceptions import APIUsageError
 from pufferlib.models import Default, LSTMWrapper
 
 pytest.importorskip("torchrl")
@@ -90,15 +89,6 @@ def test_a_seed_decides_the_next_reset():
     assert not torch.equal(env.reset()["observation"], first)
     env.set_seed(5)
     assert torch.equal(env.reset()["observation"], first)
-
-
-def test_what_cannot_be_done_is_refused():
-    with pytest.raises(APIUsageError, match=r"SameStep\(creator\)"):
-        TorchRLEnv(vector.make(make_echo, num_envs=2))
-    env = TorchRLEnv(make(make_echo))
-    data = env.reset()
-    with pytest.raises(APIUsageError, match=r"reset of rows \[1\].*TimeLimit"):
-        env.reset(data.set("_reset", torch.tensor([[False], [True]])))
 
 
 def test_a_recurrent_policy_over_sequences_is_the_one_that_acted():

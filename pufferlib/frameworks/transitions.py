@@ -1,0 +1,112 @@
+"""A vectorized environment for libraries that reset each environment themselves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from pufferlib.environment import Infos
+from pufferlib.exceptions import APIUsageError
+from pufferlib.vector import VecEnv
+
+__all__ = ["Step", "Transitions"]
+
+
+class Step(NamedTuple):
+    """What an action led to, a row per agent: copies.
+
+    Attributes:
+        observations: where an episode ended, its last ones.
+        rewards: float32.
+        terminals, truncations: bool.
+        masks: bool, the agent is present.
+        infos: what environments tell.
+    """
+
+    observations: NDArray[Any]
+    rewards: NDArray[np.float32]
+    terminals: NDArray[np.bool_]
+    truncations: NDArray[np.bool_]
+    masks: NDArray[np.bool_]
+    infos: Infos
+
+
+class Transitions:
+    """Steps end where an episode ends; `reset` gives the first observations of the next.
+
+    Args:
+        vecenv: resets in the same step: its creator was wrapped in `pufferlib.vector.SameStep`.
+
+    Attributes:
+        observations: the rows to act on.
+        masks: which of them are those of present agents.
+        infos: of the last reset or step.
+        seed: for the next reset of all environments, as for `VecEnv.reset`.
+
+    Raises:
+        APIUsageError: `vecenv` resets in the next step, or its batches are smaller than the pool.
+    """
+
+    observations: NDArray[Any]
+    masks: NDArray[np.bool_]
+
+    def __init__(self, vecenv: VecEnv) -> None:
+        if vecenv.autoreset_mode != AutoresetMode.SAME_STEP:
+            raise APIUsageError(
+                f"vecenv: expected one that resets in the same step, got {vecenv.autoreset_mode}; "
+                "give vector.make the creator as pufferlib.vector.SameStep(creator)"
+            )
+        if vecenv.agents_per_batch != vecenv.num_agents:
+            raise APIUsageError(
+                f"vecenv: expected batches of all {vecenv.num_agents} agents, got "
+                f"{vecenv.agents_per_batch}; leave out batch_size"
+            )
+        self.vecenv = vecenv
+        self.infos: Infos = []
+        self.seed: int | list[int] | None = None
+        self._ended = np.zeros(vecenv.num_agents, bool)
+
+    def reset(
+        self,
+        rows: NDArray[np.bool_] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        """Begin the episodes of `rows`, which have ended, or all of them anew.
+
+        Args:
+            rows: bool `(num_agents,)`; None: all environments are reset, whatever they are at.
+            options: as for `VecEnv.reset`, where all are.
+
+        Raises:
+            APIUsageError: some of the rows, but not all, are asked for in mid-episode.
+        """
+        if rows is not None and not rows.all() and not self._ended[rows].all():
+            raise APIUsageError(
+                f"reset of rows {np.flatnonzero(rows & ~self._ended).tolist()}: expected only rows "
+                "whose episode has ended, or all; end episodes inside the environment, for example "
+                "with gymnasium.wrappers.TimeLimit"
+            )
+        if rows is None or not self._ended[rows].all():
+            self.vecenv.async_reset(self.seed, options)
+            self.seed = None
+            observations, *_, self.infos, _, masks = self.vecenv.recv()
+            self.observations, self.masks = observations.copy(), masks.copy()
+        self._ended = np.zeros_like(self._ended)
+
+    def step(self, actions: Any) -> Step:
+        """Act with a row for every agent."""
+        self.vecenv.send(actions)
+        observations, rewards, terminals, truncations, self.infos, _, masks = self.vecenv.recv()
+        self.observations, self.masks = observations.copy(), masks.copy()
+        self._ended = terminals | truncations
+        last = self.observations
+        if self._ended.any():
+            final = self.vecenv.final_observations
+            assert final is not None
+            last = last.copy()
+            last[self._ended] = final[self._ended]
+        outcomes = (rewards.copy(), terminals.copy(), truncations.copy(), self.masks)
+        return Step(last, *outcomes, self.infos)
