@@ -9,15 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_runs import small, update
 
-from pufferlib import environments, vector
+from pufferlib import clean_pufferl, environments, vector
 from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 from pufferlib.pytorch import sample_logits
-from pufferlib.testing import check_env
+from pufferlib.testing import check_env, require_equal, rollout
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 PACKAGES = ("deepmind_lab", "gym", "minerl", "pysc2", "smac")
-FAMILIES = ("deepmind_lab", "minerl", "smac")
+SMALL = {"width": 40, "height": 36}
+FAMILIES = {"deepmind_lab": SMALL, "minerl": SMALL, "smac": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ def stand_ins(monkeypatch):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_they_keep_the_contract(family):
     module = environments.load(family)
-    check_env(module.env_creator())
+    check_env(module.env_creator()(**FAMILIES[family]))
     with pytest.raises(ConfigError, match="did you mean"):
         module.env_creator(environments.ROWS[family].default + "x")
 
@@ -43,7 +45,7 @@ def test_they_keep_the_contract(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_policies_choose_actions_that_they_take(family):
     module = environments.load(family)
-    with vector.make(module.env_creator(), num_envs=2) as vecenv:
+    with vector.make(module.env_creator(), num_envs=2, env_kwargs=FAMILIES[family]) as vecenv:
         policy = module.Policy(vecenv.driver_env)
         recurrent = module.Recurrent(vecenv.driver_env, policy)
         rows = torch.from_numpy(vecenv.reset(seed=1)[0])
@@ -52,6 +54,32 @@ def test_policies_choose_actions_that_they_take(family):
             observations, *_ = vecenv.step(action.numpy())
             rows = torch.from_numpy(observations)
         assert recurrent(rows)[1].shape == (vecenv.num_agents, 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_workers_play_what_serial_plays(family):
+    creator = environments.load(family).env_creator()
+    records = []
+    for backend in ({"backend": "serial"}, {"backend": "multiprocessing", "num_workers": 2}):
+        # The stand-ins are found in this process only: a fork has what was found.
+        with vector.make(creator, num_envs=2, env_kwargs=FAMILIES[family], **backend) as vecenv:
+            records.append(rollout(vecenv, 30, seed=5))
+    require_equal(*records)
+    assert (records[0].terminals | records[0].truncations).sum(axis=0).min() >= 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_policy_with_memory_learns(family, tmp_path):
+    module = environments.load(family)
+    torch.manual_seed(0)
+    vecenv = vector.make(module.env_creator(), num_envs=2, env_kwargs=FAMILIES[family])
+    policy = module.Recurrent(vecenv.driver_env, module.Policy(vecenv.driver_env))
+    trainer = clean_pufferl.create(small(), vecenv, policy, tmp_path)
+    before = {name: weight.detach().clone() for name, weight in policy.named_parameters()}
+    update(trainer)
+    still = [name for name, w in policy.named_parameters() if torch.equal(w, before[name])]
+    clean_pufferl.close(trainer)
+    assert still == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)
