@@ -46,7 +46,9 @@ from pufferlib.vector.sizes import available_cores
 NETWORK = "network alone"
 SB3, CLEANRL = "Stable-Baselines3", "CleanRL's loop"
 OURS, POOL = "pufferlib", "pufferlib, pool"
-GOALS = {"nethack": 1.5, "breakout": 1.0}  # of ours against the faster of theirs
+IN_TURN = {SB3: "DummyVecEnv", CLEANRL: "SyncVectorEnv"}
+PROCESSES = {SB3: "SubprocVecEnv", CLEANRL: "AsyncVectorEnv"}
+GOALS = {"nethack": 1.5, "breakout": 1.0}  # of ours against their processes
 
 Collect = Callable[[], int]  # returns how many rows it collected
 Name = tuple[str, str]  # of a contestant: its loop and its vectorization
@@ -177,13 +179,13 @@ def contestants() -> dict[Name, Any]:
     """By loop and vectorization, in the order of the table."""
     makers = {
         SB3: {
-            "DummyVecEnv": functools.partial(theirs, DummyVecEnv),
-            "SubprocVecEnv": functools.partial(theirs, SubprocVecEnv, start_method="fork"),
+            IN_TURN[SB3]: functools.partial(theirs, DummyVecEnv),
+            PROCESSES[SB3]: functools.partial(theirs, SubprocVecEnv, start_method="fork"),
             OURS: lambda workload: SB3VecEnv(our_vecenv(workload)),
         },
         CLEANRL: {
-            "SyncVectorEnv": functools.partial(theirs, SyncVectorEnv),
-            "AsyncVectorEnv": functools.partial(theirs, AsyncVectorEnv),
+            IN_TURN[CLEANRL]: functools.partial(theirs, SyncVectorEnv),
+            PROCESSES[CLEANRL]: functools.partial(theirs, AsyncVectorEnv),
             OURS: lambda workload: GymnasiumVectorEnv(our_vecenv(workload)),
         },
     }
@@ -217,15 +219,14 @@ def measure(workload: Workload, seconds: float, repeats: int) -> dict[Name, floa
 
 
 def table(env: str, network: str, speeds: dict[Name, float]) -> Iterator[tuple[str, ...]]:
-    """Rows of environment, loop, vectorization, speed, and the ratio to the faster of theirs."""
-    title, ours = f"{env}, {network} network", (OURS, POOL)
+    """Rows of environment, loop, vectorization, speed, and how ours compares with theirs."""
     for (loop, name), speed in speeds.items():
-        verdict = ""
-        if name in ours:
-            peers = [speeds[other] for other in speeds if other[0] == loop and other[1] not in ours]
-            goal = GOALS.get(env, 1.0)
-            verdict = str(Judged(name, speed / max(peers), goal, "the faster of theirs"))
-        yield title, loop, name, f"{speed:,.0f}", verdict
+        ratio = verdict = ""
+        if name in (OURS, POOL):
+            ratio = f"{speed / speeds[loop, IN_TURN[loop]]:.2f}"
+            reached = speed / speeds[loop, PROCESSES[loop]]
+            verdict = str(Judged(name, reached, GOALS[env], PROCESSES[loop]))
+        yield f"{env}, {network} network", loop, name, f"{speed:,.0f}", ratio, verdict
 
 
 def main() -> None:
@@ -237,18 +238,14 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="write the table here")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    rows = [
-        row
-        for env in args.envs
-        for network in args.networks
-        for row in table(
-            env,
-            network,
-            measure(NETWORKS[network](WORKLOADS[env]), args.seconds, args.repeats),
-        )
-    ]
-    headings = ("environment", "loop", "vectorization", "rows/s", "against theirs")
-    show("Collection", headings, rows)
+    headings = ("environment", "loop", "vectorization", "rows/s", "× in turn", "× processes")
+    rows = []
+    for env in args.envs:
+        for network in args.networks:
+            speeds = measure(NETWORKS[network](WORKLOADS[env]), args.seconds, args.repeats)
+            new = list(table(env, network, speeds))
+            show("Collection", headings, new)
+            rows += new
     if args.markdown:
         args.markdown.write_text(as_markdown(headings, rows))
 

@@ -15,18 +15,19 @@ def test_all_contestants_collect(load, monkeypatch):
             assert [collect(), collect()] == [32, 32]
 
 
-def test_speeds_are_compared_with_the_faster_of_theirs(load):
+def test_speeds_are_compared_with_theirs(load):
     collection = load("collection")
+    loop = collection.CLEANRL
     speeds = {
-        ("loop", "one"): 100.0,
-        ("loop", "other"): 200.0,
-        ("another", "third"): 900.0,
-        ("loop", collection.OURS): 310.0,
-        ("loop", collection.POOL): 290.0,
+        (loop, "SyncVectorEnv"): 400.0,
+        (loop, "AsyncVectorEnv"): 200.0,
+        (loop, collection.OURS): 310.0,
+        (loop, collection.POOL): 290.0,
         (collection.NETWORK, ""): 1000.0,
     }
     rows = list(collection.table("nethack", "own", speeds))
-    assert [row[4] for row in rows[:3]] == ["", "", ""]
-    assert "pass[/] 1.55 of 1.5 ×" in rows[3][4]
-    assert "FAIL[/] 1.45 of 1.5 ×" in rows[4][4]
-    assert rows[5] == ("nethack, own network", collection.NETWORK, "", "1,000", "")
+    assert [row[3] for row in rows] == ["400", "200", "310", "290", "1,000"]
+    assert [row[4] for row in rows] == ["", "", "0.78", "0.72", ""]
+    assert rows[2][5] == "[green]pass[/] 1.55 of 1.5 × AsyncVectorEnv"
+    assert rows[3][5] == "[red]FAIL[/] 1.45 of 1.5 × AsyncVectorEnv"
+    assert rows[4][:3] == ("nethack, own network", "network alone", "")
