@@ -71,13 +71,13 @@ def test_a_game_can_be_lost(corridor):
     assert steps[1][2]["won"] == 0
 
 
-def test_the_limit_truncates_and_decides_nothing(corridor):
+def test_the_limit_truncates_a_game_that_nobody_has_won(corridor):
     env = griddly.make_env(corridor, max_episode_steps=3)
     env.reset(seed=1)
     steps = [env.step(UP)[2:] for _ in range(3)]
     env.close()
     assert [step[:2] for step in steps] == [(False, False)] * 2 + [(False, True)]
-    assert "won" not in steps[2][2]
+    assert [step[2].get("won") for step in steps] == [None, None, 0]
 
 
 def test_other_levels_may_have_other_sizes(corridor):

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from gymnasium.wrappers import TimeLimit
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task, require
@@ -41,18 +40,29 @@ class EnvConfig:
 class GriddlyTask(GymToGymnasium):
     """A game for one player; observations `(kinds of object, width, height)` uint8 of 0 and 1.
 
-    The info of the step that decides a game has `won`, 0 or 1; other infos are empty.
+    The info of an episode's last step has `won`: 1, or 0 where the game is lost or time is up.
     """
 
-    def __init__(self, env: Any, render_mode: str | None) -> None:
+    def __init__(self, env: Any, max_episode_steps: int, render_mode: str | None) -> None:
         super().__init__(env, render_mode)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+        self._limit = max_episode_steps
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """The game from its beginning; a seed decides what chance does from here on."""
+        self._steps = 0
+        return super().reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One action."""
+        """One action; truncates at the limit."""
         observation, reward, terminal, _, info = super().step(action)
-        outcome = {"won": int(info["PlayerResults"]["1"] == "Win")} if terminal else {}
-        return observation, reward, terminal, False, outcome
+        self._steps += 1
+        truncation = not terminal and self._steps >= self._limit
+        has_won = terminal and info["PlayerResults"]["1"] == "Win"
+        outcome = {"won": int(has_won)} if terminal or truncation else {}
+        return observation, reward, terminal, truncation, outcome
 
     def render(self) -> np.ndarray | None:
         """The grid; None without a render mode."""
@@ -87,7 +97,7 @@ def make_env(
         )
     env = griddly.GymWrapper(yaml_file=path, level=level)
     env.reset()  # until then it does not know the shape of its observations
-    task: Any = TimeLimit(GriddlyTask(env, render_mode), max_episode_steps)
+    task = GriddlyTask(env, max_episode_steps, render_mode)
     return GymnasiumPufferEnv(env=EpisodeStats(task))
 
 
