@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pufferlib import vector
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.exceptions import APIUsageError
+from pufferlib.frameworks.transitions import require_full_batches
 from pufferlib.postprocess import episode_records
 from pufferlib.vector import SameStep, VecEnv
 
@@ -53,11 +54,7 @@ class GymnasiumVectorEnv(VectorEnv[Array, Array, Array]):
 
     def __init__(self, vecenv: VecEnv) -> None:
         self.closed = True  # a vectorized environment that is refused stays open
-        if vecenv.agents_per_batch != vecenv.num_agents:
-            raise APIUsageError(
-                f"vecenv: expected batches of all {vecenv.num_agents} agents, got "
-                f"{vecenv.agents_per_batch}; leave out batch_size"
-            )
+        require_full_batches(vecenv)
         self.closed = False
         self.vecenv = vecenv
         self.infos: list[dict[str, Any]] = []

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
@@ -25,6 +24,7 @@ from stable_baselines3.common.vec_env import VecEnv as BaseVecEnv
 from torch import Tensor, nn
 
 from pufferlib.exceptions import APIUsageError
+from pufferlib.frameworks.transitions import require_full_batches, require_same_step
 from pufferlib.models import is_recurrent
 from pufferlib.postprocess import episode_records
 from pufferlib.pytorch import (
@@ -67,7 +67,8 @@ class SB3VecEnv(BaseVecEnv):
     """
 
     def __init__(self, vecenv: VecEnv) -> None:
-        _check(vecenv)
+        require_same_step(vecenv)
+        require_full_batches(vecenv)
         self.vecenv = vecenv
         self.infos: list[dict[str, Any]] = []
         self.masks = np.ones(vecenv.num_agents, bool)
@@ -180,19 +181,6 @@ class SB3VecEnv(BaseVecEnv):
     def close(self) -> None:
         """Close the vectorized environment."""
         self.vecenv.close()
-
-
-def _check(vecenv: VecEnv) -> None:
-    if vecenv.autoreset_mode != AutoresetMode.SAME_STEP:
-        raise APIUsageError(
-            f"vecenv: expected one that resets in the same step, got {vecenv.autoreset_mode}; "
-            "give vector.make the creator as pufferlib.vector.SameStep(creator)"
-        )
-    if vecenv.agents_per_batch != vecenv.num_agents:
-        raise APIUsageError(
-            f"vecenv: expected batches of all {vecenv.num_agents} agents, got "
-            f"{vecenv.agents_per_batch}; leave out batch_size"
-        )
 
 
 class LogitsDistribution(Distribution):

@@ -12,7 +12,33 @@ from pufferlib.environment import Infos
 from pufferlib.exceptions import APIUsageError
 from pufferlib.vector import VecEnv
 
-__all__ = ["Step", "Transitions"]
+__all__ = ["Step", "Transitions", "require_full_batches", "require_same_step"]
+
+
+def require_same_step(vecenv: VecEnv) -> None:
+    """Raise unless episodes end and begin in one step.
+
+    Raises:
+        APIUsageError: `vecenv` resets in the next step.
+    """
+    if vecenv.autoreset_mode != AutoresetMode.SAME_STEP:
+        raise APIUsageError(
+            f"vecenv: expected one that resets in the same step, got {vecenv.autoreset_mode}; "
+            "give vector.make the creator as pufferlib.vector.SameStep(creator)"
+        )
+
+
+def require_full_batches(vecenv: VecEnv) -> None:
+    """Raise unless every result has all agents.
+
+    Raises:
+        APIUsageError: batches are smaller than the pool.
+    """
+    if vecenv.agents_per_batch != vecenv.num_agents:
+        raise APIUsageError(
+            f"vecenv: expected batches of all {vecenv.num_agents} agents, got "
+            f"{vecenv.agents_per_batch}; leave out batch_size"
+        )
 
 
 class Step(NamedTuple):
@@ -54,16 +80,8 @@ class Transitions:
     masks: NDArray[np.bool_]
 
     def __init__(self, vecenv: VecEnv) -> None:
-        if vecenv.autoreset_mode != AutoresetMode.SAME_STEP:
-            raise APIUsageError(
-                f"vecenv: expected one that resets in the same step, got {vecenv.autoreset_mode}; "
-                "give vector.make the creator as pufferlib.vector.SameStep(creator)"
-            )
-        if vecenv.agents_per_batch != vecenv.num_agents:
-            raise APIUsageError(
-                f"vecenv: expected batches of all {vecenv.num_agents} agents, got "
-                f"{vecenv.agents_per_batch}; leave out batch_size"
-            )
+        require_same_step(vecenv)
+        require_full_batches(vecenv)
         self.vecenv = vecenv
         self.infos: Infos = []
         self.seed: int | list[int] | None = None
