@@ -4,7 +4,7 @@ Train on `num_levels=200` and evaluate on all levels (`num_levels=0`), as the pa
 levels. What procgen 0.10.7 does, and what is changed here:
 
 * Its interface, gym3's, steps many games at once. So does one environment here: a game costs a
-  third less among sixteen than alone.
+  quarter less among sixteen than alone.
 * A seed can only be given when games are made, which is cheap but for the first time in a process.
   Here every reset makes them anew, from the seed or from what follows of its stream.
 * An episode's last image is never drawn, the next level's comes in its place. Ends are therefore
@@ -50,7 +50,8 @@ class EnvConfig:
     use_backgrounds: bool = True
     """Pictures behind the games; without them they are black."""
     render_mode: Literal["rgb_array"] | None = None
-    """'rgb_array': `render()` returns the first game, `(512, 512, 3)`; costs half the speed."""
+    """'rgb_array': `render()` returns the first game, `(512, 512, 3)`; drawn at every step, which
+    then takes thirty times as long."""
 
 
 class Procgen(PufferEnv):
