@@ -4,6 +4,9 @@ In the virtual environment of `constraints/rllib.txt`: `pytest -m bench` and thi
 """
 
 import functools
+import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +22,9 @@ import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 
-from pufferlib.frameworks.rllib import MultiAgent, module_spec, register
+from pufferlib.frameworks.rllib import Module, MultiAgent, module_spec, register
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
 
@@ -114,6 +118,22 @@ def train(creator, batches, size, rate, policy=Default, vectors=0, horizon=None,
 
 @pytest.mark.usefixtures("session")
 class TestTraining:
+    def test_the_example_of_the_page(self):
+        page = ROOT / "docs" / "pages" / "learning_libraries.md"
+        sources = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+        (source,) = (text for text in sources if "frameworks.rllib" in text)
+        names = {}
+        exec(source, names)
+        algorithm = names["config"].build_algo()
+        module = algorithm.get_module()
+        algorithm.stop()
+        assert isinstance(module, Module)
+        assert not module.is_stateful()
+
+    def test_the_example(self):
+        example = runpy.run_path(str(ROOT / "examples" / "rllib.py"))
+        assert 0.3 < example["main"](batches=2) < 0.7
+
     def test_structured_observations(self):
         creator = ocean.env_creator("spaces")
         returns = train(creator, 12, 1024, 5e-3, vectors=128, horizon=8, entropy_coeff=0.01)

@@ -4,6 +4,8 @@ In the virtual environment of `constraints/tianshou.txt`: `pytest -m bench` and 
 """
 
 import functools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,6 +76,15 @@ def test_memory_is_refused():
     policy = LSTMWrapper(vecenv.driver_env, Default(vecenv.driver_env))
     with pytest.raises(APIUsageError, match="without memory, got LSTMWrapper"):
         actor_critic(policy, vecenv.single_action_space)
+
+
+def test_the_example_of_the_page_runs():
+    page = Path(__file__).parents[2] / "docs" / "pages" / "learning_libraries.md"
+    sources = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+    (source,) = (text for text in sources if "frameworks.tianshou" in text)
+    names = {}
+    exec(source, names)
+    assert names["collector"].env.env_num == 64
 
 
 def train(creator, steps, num_envs, horizon, rate):

@@ -1,6 +1,8 @@
 """TorchRL plays and trains our vectorized environments and policies."""
 
 import functools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,6 +107,15 @@ def test_a_recurrent_policy_over_sequences_is_the_one_that_acted():
         values = critic(data.clone())["state_value"]
     torch.testing.assert_close(log_prob, data["action_log_prob"])
     torch.testing.assert_close(values, critic(data.clone())["state_value"].detach())
+
+
+def test_the_example_of_the_page_runs():
+    page = Path(__file__).parents[2] / "docs" / "pages" / "learning_libraries.md"
+    sources = re.findall(r"```py\n(.*?)```", page.read_text(), re.DOTALL)
+    (source,) = (text for text in sources if "frameworks.torchrl" in text)
+    names = {}
+    exec(source, names)
+    assert names["losses"]["loss_objective"].isfinite()
 
 
 def train(creator, frames, num_envs, horizon, rate, *, wrap=None, entropy=0.01, average=True):
