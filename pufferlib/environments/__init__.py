@@ -16,8 +16,10 @@ does, and raises `EnvironmentSetupError` with the line to install it.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -104,8 +106,8 @@ def require(family: str) -> tuple[ModuleType, ...]:
     if row.missing:
         raise EnvironmentSetupError(_what_is_missing(row))
     try:
-        with warnings.catch_warnings():
-            # What packages say of what they are made of is nothing that who plays could change.
+        # What packages say of themselves is nothing that who plays could change.
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             return tuple(importlib.import_module(package) for package in row.packages)
     except ImportError as error:

@@ -76,7 +76,7 @@ CASES = (
     Case(name="magent", options={"map_size": 14, "max_cycles": 40}),
     Case(name="tiger_deer", mark="bench", options={"map_size": 14, "max_cycles": 40}),
     Case(name="mario", mark="bench", options={"frame_skip": 1, "max_episode_steps": 60}),
-    Case(name="microrts", options={"max_episode_steps": 60}, render_mode="ansi"),
+    Case(name="microrts", mark="bench", options={"max_episode_steps": 60}, render_mode="ansi"),
     Case(name="minigrid", options={"max_episode_steps": 50}),
     Case(name="babyai", options={"max_episode_steps": 50}),
     Case(name="minihack", options={"max_episode_steps": 20}, render_mode="ansi"),

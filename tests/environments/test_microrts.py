@@ -7,7 +7,7 @@ import torch
 from pufferlib.environments import microrts
 from pufferlib.exceptions import ConfigError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.bench
 
 SIDE, COMMANDS = 8, 90
 NOTHING, PRODUCE = 0, 13

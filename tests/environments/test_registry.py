@@ -88,12 +88,16 @@ def replace_nle(monkeypatch, tmp_path, text):
     del sys.modules["nle"]
 
 
-def test_what_packages_warn_of_at_their_import_is_not_shown(monkeypatch, tmp_path):
-    replace_nle(monkeypatch, tmp_path, "import warnings; warnings.warn('old modules'); GAME = 1")
+def test_what_packages_say_of_themselves_at_their_import_is_not_shown(
+    monkeypatch, tmp_path, capsys
+):
+    warns = "import sys, warnings; warnings.warn('old modules'); print('old', file=sys.stderr)"
+    replace_nle(monkeypatch, tmp_path, f"{warns}; GAME = 1")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (nle,) = environments.require("nethack")
     assert nle.GAME == 1
+    assert capsys.readouterr().err == ""
 
 
 def test_a_broken_package_is_reported_with_its_own_error(monkeypatch, tmp_path):
