@@ -4,6 +4,7 @@ Its modules are importable: `from families import …`. The cartridge of Pokemon
 of our own.
 """
 
+import functools
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pocket_game
+
+from pufferlib import environments
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,3 +25,19 @@ def cartridge(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POKEMON_RED_ROM", str(path))
         yield path
+
+
+@functools.cache
+def play_procgen():
+    """What Procgen does once in a process; nothing where it is not installed."""
+    if environments.ROWS["procgen"].installed:
+        env = environments.load("procgen").make_env()
+        env.reset(seed=0)
+        env.close()
+
+
+@pytest.fixture(autouse=True)
+def procgen_before_java(request):
+    """Procgen crashes the process if a Java virtual machine starts in it before its first game."""
+    if "microrts" in request.node.nodeid:
+        play_procgen()
