@@ -88,6 +88,9 @@ class SameStepRows:
         Raises:
             APIUsageError: the environment's agents reset one by one.
         """
+        # Rows that have been reset count on flags that are False, and write those that are not.
+        self.buffers.terminals.fill(False)
+        self.buffers.truncations.fill(False)
         infos = self.rows.step(actions)
         ended = self.buffers.terminals | self.buffers.truncations
         if not ended.any():

@@ -53,9 +53,10 @@ def test_it_is_what_an_environment_that_resets_itself_in_the_same_step_gives():
 
 
 @pytest.mark.parametrize("backend", ["serial", "sync"])
-def test_one_agent(backend):
+@pytest.mark.parametrize("check", ["first", "always"])  # steps that are checked are not compiled
+def test_one_agent(backend, check):
     observations, rewards, terminals, truncations, masks, final = play(
-        functools.partial(make_echo, length=2), 4, backend
+        functools.partial(make_echo, check, length=2), 4, backend
     )
     assert terminals[:, 0].tolist() == [False, True, False, True]
     assert not truncations.any()
@@ -65,8 +66,8 @@ def test_one_agent(backend):
     assert final[1, 0].tolist() == final[3, 0].tolist() == [0, 1]
 
 
-def make_echo(**options):
-    return emulate(Echo(**options))
+def make_echo(check="first", **options):
+    return emulate(Echo(**options), check=check)
 
 
 def test_agents_that_leave_earlier_have_their_last_observation_too():
