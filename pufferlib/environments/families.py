@@ -75,8 +75,8 @@ FAMILIES = (
         description="First-person mazes, shooting and psychology: the levels of DMLab-30",
         default="rooms_watermaze",
         packages=("deepmind_lab",),
-        elsewhere="DeepMind Lab is in no package index; build its source with Bazel: "
-        "https://github.com/google-deepmind/lab/blob/master/docs/users/build.md",
+        elsewhere="DeepMind Lab is in no package index; image stage 2 builds its source with Bazel "
+        "(untested): DEEPMIND_LAB=1 invoke build-stage2",
         notes="not run here: tested with a stand-in that speaks its interface",
     ),
     Row(
