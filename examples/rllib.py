@@ -42,6 +42,7 @@ def main(batches: int = 45) -> float:
             entropy_coeff=0.05,
             vf_loss_coeff=0.5,
             grad_clip=0.5,
+            lambda_=0.95,
             use_kl_loss=False,
         )
         .debugging(seed=0)

@@ -22,6 +22,7 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
 from tianshou.env import BaseVectorEnv
+from tianshou.utils.net.discrete import dist_fn_categorical_from_logits
 from torch import Tensor, nn
 
 from pufferlib.emulation.masks import take_allowed
@@ -29,6 +30,7 @@ from pufferlib.exceptions import APIUsageError
 from pufferlib.frameworks.distributions import ActionDistribution, LogitRows
 from pufferlib.frameworks.transitions import Transitions
 from pufferlib.models import is_recurrent
+from pufferlib.spaces import is_discrete
 from pufferlib.vector import VecEnv
 
 __all__ = ["TianshouVectorEnv", "actor_critic"]
@@ -172,9 +174,11 @@ def actor_critic(
             f"policy: expected one without memory, got {type(policy).__name__}; train it with "
             "pufferlib's own trainer, RLlib, TorchRL or Stable-Baselines3"
         )
+    # Tianshou's statistics know a single choice by torch's own class.
+    many = functools.partial(ActionDistribution, action_space=action_space)
     actor = ProbabilisticActorPolicy(
         actor=Actor(policy, action_space),
-        dist_fn=functools.partial(ActionDistribution, action_space=action_space),
+        dist_fn=dist_fn_categorical_from_logits if is_discrete(action_space) else many,
         action_space=action_space,
         action_scaling=False,
         action_bound_method=None,

@@ -146,7 +146,7 @@ class TestTraining:
     def test_memory(self):
         creator = ocean.env_creator("memory")
         returns = train(
-            creator, 30, 896, 2e-3, make_recurrent, vectors=64, horizon=14, entropy_coeff=0.05
+            creator, 45, 896, 2e-3, make_recurrent, vectors=64, horizon=14, entropy_coeff=0.05
         )
         assert returns[-1] >= 0.9
 
