@@ -5,12 +5,17 @@ of our own.
 """
 
 import functools
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# PyBoy loads PyOpenGL, which settles on one way to draw for the process; MuJoCo, if it comes later,
+# needs this one where there is no display.
+os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
 
 import pocket_game
 
