@@ -40,7 +40,7 @@ STEPS = {
     "crafter": 200_000,
     "highway": 10_000,
     "knights_archers_zombies": 500_000,
-    "minigrid": 200_000,
+    "minigrid": 100_000,
     "minihack": 50_000,
     "mpe": 500_000,
     "mujoco": 500_000,
