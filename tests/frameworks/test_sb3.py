@@ -8,11 +8,14 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from masked_toys import Picky
+from toys import Echo, Scripted, pair_game
+
+pytest.importorskip("sb3_contrib")  # images do not have it
+
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
-from toys import Echo, Scripted, pair_game
 
 from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environments import ocean
