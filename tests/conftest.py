@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import secrets
 import signal
 
 import hypothesis
@@ -9,6 +10,11 @@ import pytest
 # Before torch is imported, and for all programs that tests start: networks of a few neurons only
 # lose time to a second thread, by far where another process of tests has the other core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Ray reads these where it is imported, which another library may do before a test does. The clusters
+# of tests let in nobody else.
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 # No deadline: a busy machine is no failure. In CI the same examples every time.
 hypothesis.settings.register_profile("default", deadline=None, max_examples=60)

@@ -52,7 +52,13 @@ def test_the_speed_is_of_what_comes_after_the_warm_up(script):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["microrts", "open_spiel", "pokemon_red", "procgen"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("microrts", marks=pytest.mark.bench),
+        *("open_spiel", "pokemon_red", "procgen"),
+    ],
+)
 def test_libraries_of_other_interfaces_play_alone(script, name, tmp_path, monkeypatch):
     if not ROWS[name].installed:
         pytest.skip("; ".join(ROWS[name].remedies))

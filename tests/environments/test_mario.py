@@ -24,7 +24,7 @@ def mario():
     return mario
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_the_way_to_the_right_is_rewarded_and_the_summary_says_how_far(mario):
     env = mario.make_env("SuperMarioBros-1-1-v0", max_episode_steps=10)
     first, _ = env.reset()
@@ -42,7 +42,7 @@ def test_the_way_to_the_right_is_rewarded_and_the_summary_says_how_far(mario):
     env.close()
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_goombas_end_a_stage(mario):
     env = mario.make_env("SuperMarioBros-1-1-v0", movement="right")
     env.reset()

@@ -164,7 +164,9 @@ def test_the_exported_network_answers_as_torch_does(case, tmp_path):
         expected = [*named_heads(logits).values(), value, *(after[0] if after else ())]
         found = session.run(None, feed)
         for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other.numpy(), atol=2e-6, rtol=1e-5)
+            # Terms of a sum that cancel leave an error of their own size, which outputs have.
+            size = max(1.0, float(other[other.isfinite()].abs().max()))
+            np.testing.assert_allclose(one, other.numpy(), atol=2e-6 * size, rtol=1e-5)
     if case == "masked lstm":
         assert np.isneginf(found[0]).any()
 

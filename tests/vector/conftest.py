@@ -1,7 +1,6 @@
 """Makes this folder's modules importable by its tests and by the workers they start."""
 
 import gc
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -41,12 +40,8 @@ USUALLY = [
 @pytest.fixture(scope="session")
 def ray_session():
     """This program's own Ray session, on a cluster of two nodes."""
-    if not importlib.util.find_spec("ray"):  # not imported: the cluster's token comes first
-        pytest.skip("Ray is not installed: pip install 'pufferlib[ray]'")
-    with ray_cluster.Cluster() as cluster, pytest.MonkeyPatch.context() as patch:
-        for name, value in cluster.token.items():
-            patch.setenv(name, value)
-        ray = importlib.import_module("ray")
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pufferlib[ray]'")
+    with ray_cluster.Cluster() as cluster:
         ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
         try:
             cluster.await_nodes(ray)
