@@ -11,8 +11,8 @@ import pytest
 # lose time to a second thread, by far where another process of tests has the other core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Ray reads these where it is imported, which another library may do before a test does. The clusters
-# of tests let in nobody else.
+# Ray reads these where it is imported, which another library may do before a test does. The
+# clusters of tests let in nobody else.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
