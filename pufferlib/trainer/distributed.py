@@ -25,6 +25,7 @@ then fail with `GroupError`, and `torchrun` ends those that are busy elsewhere.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -184,6 +185,9 @@ def connected(group: Group, device: str) -> Iterator[None]:
         return
     on_gpu = _take_gpu(group, device)
     backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
+    # Optimizers import this. Whoever does while there is a group keeps that for ever in default
+    # arguments, and a thread of it that lets go of a tensor while Python ends aborts the process.
+    importlib.import_module("torch.distributed.nn.functional")
     with group._exchange():
         distributed.init_process_group(
             backend, rank=group.rank, world_size=group.size, timeout=TIMEOUT

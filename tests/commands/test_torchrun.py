@@ -56,6 +56,20 @@ ocean.env_creator = lambda name: lambda **kwargs: GymnasiumPufferEnv(env=Failing
 sys.exit(main(sys.argv[2:]))
 """
 
+# `puffer`, and which threads its process has when Python ends.
+THREADS_AT_THE_END = """
+import atexit, sys
+from pathlib import Path
+from pufferlib.cli import main
+
+def show():
+    names = (path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+    print("at the end:", *sorted(names), flush=True)
+
+atexit.register(show)
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 @contextlib.contextmanager
 def started(folder, *words, processes=2):
@@ -121,6 +135,18 @@ def test_two_processes_train_one_policy_and_go_on_later(tmp_path):
     assert output.count(f"resumed at update {first['epoch']:,}") == 1, output
     assert "environments start new episodes: the run has 2 processes" in output
     assert only_checkpoint(tmp_path)["epoch"] > first["epoch"]
+
+
+# A thread that is left may let go of a tensor while Python ends, which aborts the process.
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_no_thread_of_the_group_outlives_it(tmp_path):
+    (tmp_path / "program.py").write_text(THREADS_AT_THE_END)
+    train = ("train", "squared", *OPTIONS, "--train.total-timesteps", "500")
+    with started(tmp_path, "program.py", *train) as process:
+        code, output = finish(tmp_path, process, within=300)
+    assert code == 0, output
+    assert output.count("at the end: ") == 2, output
+    assert "gloo" not in output
 
 
 @pytest.mark.parametrize(

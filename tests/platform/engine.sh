@@ -92,7 +92,7 @@ install_engine() {
     ((EUID == 0)) || fail "no engine answers, and only root can install and start one"
     write_apt_pins
     # Everything at once: one apt run is half a minute shorter than two.
-    apt_install "${FROM_TRIXIE[@]}" iptables procps mmdebstrap docker-registry
+    apt_install "${FROM_TRIXIE[@]}" iptables procps mmdebstrap docker-registry openssh-client rsync
 }
 
 # start DIR COMMAND...: start an engine that keeps everything in DIR, by COMMAND (dockerd and what
@@ -154,7 +154,7 @@ make_base_image() {
 }
 
 install_test_tools() {
-    apt_install docker-registry
+    apt_install docker-registry openssh-client rsync
     command -v npm >/dev/null 2>&1 || apt_install nodejs npm
 }
 

@@ -260,9 +260,22 @@ def test_passwd_without_the_same_name_or_id():
 
 
 def start_session(identifier, script):
-    environment = {**os.environ, "TANK_SESSION": identifier}
-    return subprocess.Popen(["bash", "-c", script], env=environment, start_new_session=True,
-                            stdout=subprocess.PIPE, text=True)  # fmt: skip
+    return subprocess.Popen(
+        # A shell cannot take back that it was started with SIGHUP ignored, as by nohup.
+        ["env", "--default-signal=HUP", "bash", "-c", script],
+        env={**os.environ, "TANK_SESSION": identifier},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_death(process):
+    """The exit status; a process that lives on is shown as the kernel sees it."""
+    try:
+        return process.wait(10)
+    except subprocess.TimeoutExpired:
+        pytest.fail(Path(f"/proc/{process.pid}/status").read_text())
 
 
 def test_hanging_up_ends_the_session_and_nothing_else():
@@ -276,7 +289,7 @@ def test_hanging_up_ends_the_session_and_nothing_else():
         assert hangup.processes("a" * 32, os.getuid() + 1) == []
         sid = hangup.hang_up("a" * 32, os.getuid())
         assert sid == mine.pid
-        assert mine.wait(10) == -signal.SIGHUP
+        assert wait_for_death(mine) == -signal.SIGHUP
         assert other.poll() is None
         # Once more, as a session does: what was detached now has the oldest leader.
         hangup.hang_up("a" * 32, os.getuid(), sid)
