@@ -93,8 +93,19 @@ def test_a_memory_that_is_not_reset_does_not(tmp_path, monkeypatch):
     assert accuracy_on_latch(LSTMWrapper, AutoresetMode.SAME_STEP, tmp_path) <= 0.82
 
 
-def test_memory_is_recited_with_the_settings_that_users_get(tmp_path):
-    config = load_config("memory", overrides={"train": {"seed": 1, "device": "cpu"}})
+# Five seeds of the minGRU scored 0.966 to 0.977 in the last episodes of their training. One layer of
+# it does not do (0.6 after 300,000 steps): its gates do not see what is remembered.
+MINGRU = {
+    "rnn_kind": "mingru",
+    "rnn": {"num_layers": 2},
+    "train": {"total_timesteps": 150_000},
+}
+
+
+@pytest.mark.parametrize("options", [{}, MINGRU], ids=["as users get it", "mingru"])
+def test_memory_is_recited(options, tmp_path):
+    train = {"seed": 1, "device": "cpu"} | options.get("train", {})
+    config = load_config("memory", overrides=options | {"train": train})
     with make_vecenv(config) as vecenv:
         policy = make_policy(config, vecenv.driver_env)
         trainer = clean_pufferl.create(config.train, vecenv, policy, tmp_path)
