@@ -77,14 +77,18 @@ class TerminalPlayer:
         self._due = max(now, self._due or now) + self._pause
 
 
+FORMATS = (".avi", ".gif", ".mkv", ".mov", ".mp4")
+"""Suffixes of videos. Others are writable or not by what else is installed beside imageio."""
+
+
 class VideoWriter:
-    """Writes frames to a video file whose suffix chooses the format (`.mp4`, `.gif`, …).
+    """Writes frames to a video file whose suffix chooses the format, one of `FORMATS`.
 
     Every frame gets the size of the first, made even as most codecs want it. A context manager.
 
     Raises:
         EnvironmentSetupError: the extra `video` is not installed.
-        ConfigError: the file cannot be written, or its suffix stands for no format.
+        ConfigError: the file cannot be written, or its suffix is none of `FORMATS`.
     """
 
     def __init__(self, path: str | Path, fps: float = 30.0) -> None:
@@ -99,9 +103,11 @@ class VideoWriter:
         self.frames = 0
         self._shape: tuple[int, int] | None = None
         self._path = Path(path)
-        is_gif = self._path.suffix == ".gif"
+        suffix = self._path.suffix.lower()
+        if suffix not in FORMATS:
+            raise self._unwritable(f"expected a suffix of {', '.join(FORMATS)}, got {suffix!r}")
         options: dict[str, Any] = {"fps": fps, "macro_block_size": 1}
-        options = {"duration": 1000 / fps} if is_gif else options
+        options = {"duration": 1000 / fps} if suffix == ".gif" else options
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = imageio.get_writer(self._path, **options)

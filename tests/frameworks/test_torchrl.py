@@ -1,6 +1,7 @@
 """TorchRL plays and trains our vectorized environments and policies."""
 
 import functools
+import multiprocessing
 import re
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from pufferlib.frameworks.torchrl import TorchRLEnv, actor_critic
+
+# TorchRL has made spawn the default of the process, and so of all tests in it.
+multiprocessing.set_start_method(None, force=True)
 
 pytestmark = [
     pytest.mark.slow,

@@ -53,7 +53,10 @@ def test_wrong_frames_are_refused(tmp_path):
         video.show(np.zeros((4, 4)))
 
 
-@pytest.mark.parametrize("name", ["film.xyz", "file/film.mp4", "folder.mp4", "folder.gif"])
+@pytest.mark.parametrize(
+    "name",
+    ["film", "film.xyz", "film.tiff", "film.webm", "file/film.mp4", "folder.mp4", "folder.gif"],
+)
 def test_a_file_that_cannot_be_written_is_named(tmp_path, name):
     (tmp_path / "file").write_text("no directory")
     for suffix in ("mp4", "gif"):
