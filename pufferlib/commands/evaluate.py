@@ -167,7 +167,7 @@ def _players(options: EvalArguments, vecenv: VecEnv, stack: contextlib.ExitStack
     if options.save_video:
         players.append(stack.enter_context(VideoWriter(options.save_video, fps)))
     if options.render:
-        players.append(TerminalPlayer(fps))
+        players.append(stack.enter_context(TerminalPlayer(fps)))
     return players
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -48,9 +49,9 @@ class Player(Protocol):
 
 
 class TerminalPlayer:
-    """Draws frames over each other in the terminal, at most `fps` a second.
+    """Draws frames over each other in the terminal, at most `fps` a second. A context manager.
 
-    Pictures become coloured half blocks, two pixels a character.
+    Pictures become coloured half blocks, two pixels a character, small enough for the terminal.
     """
 
     def __init__(
@@ -61,13 +62,21 @@ class TerminalPlayer:
         self._sleep = sleep
         self._due: float | None = None
 
+    def __enter__(self) -> TerminalPlayer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._due is not None:
+            self._stream.write("\n")  # what follows begins below the last frame
+
     def show(self, frame: Any) -> None:
         """Draw the frame at the top of the screen."""
-        text = frame if isinstance(frame, str) else picture_text(_picture(frame))
+        text = frame if isinstance(frame, str) else picture_text(_picture(frame), *_terminal_size())
         start = _CLEAR if self._due is None else ""
         self._wait()
         body = text.rstrip("\n").replace("\n", f"{_CLEAR_LINE}\n")
-        self._stream.write(f"{start}{_HOME}{body}{_CLEAR_LINE}\n{_CLEAR_BELOW}")
+        # No line feed at the end: it would push the first line of a full screen out.
+        self._stream.write(f"{start}{_HOME}{body}{_CLEAR_LINE}{_CLEAR_BELOW}")
         self._stream.flush()
 
     def _wait(self) -> None:
@@ -213,10 +222,19 @@ def text_image(text: str) -> np.ndarray:
     return np.asarray(image)
 
 
-def picture_text(picture: np.ndarray, columns: int = 96) -> str:
-    """A picture `(height, width, 3) uint8` as ANSI text, thinned out to at most `columns`."""
-    step = math.ceil(picture.shape[1] / columns)
-    return half_blocks(picture[::step, ::step])
+def picture_text(picture: np.ndarray, columns: int, lines: int) -> str:
+    """A picture `(height, width, 3) uint8` as ANSI text of at most so many characters a side.
+
+    A larger one is made smaller by means over squares of pixels, in which a ball does not get lost.
+    """
+    height, width, _ = picture.shape
+    factor = math.ceil(max(width / columns, height / (2 * lines)))
+    return half_blocks(np.asarray(Image.fromarray(picture).reduce(factor)))
+
+
+def _terminal_size() -> tuple[int, int]:
+    """Columns and lines; those of a large terminal where the output is none."""
+    return shutil.get_terminal_size((96, 48))
 
 
 def _font() -> tuple[Any, int, int]:

@@ -12,6 +12,7 @@ from pufferlib.trainer.rendering import (
     TerminalPlayer,
     VideoWriter,
     parse_ansi,
+    picture_text,
     text_image,
 )
 
@@ -99,11 +100,37 @@ def test_text_becomes_a_monospaced_picture():
 
 def test_terminal_frames_are_drawn_over_each_other_at_the_frame_rate():
     stream, naps = io.StringIO(), []
-    player = TerminalPlayer(fps=0.01, stream=stream, sleep=naps.append)
-    player.show("one\ntwo\n")
-    player.show(np.zeros((4, 3, 3), np.uint8))
-    text = stream.getvalue()
-    assert text.startswith("\x1b[2J\x1b[Hone\x1b[K\ntwo\x1b[K\n")
-    assert text.count("\x1b[H") == 2
+    with TerminalPlayer(fps=0.01, stream=stream, sleep=naps.append) as player:
+        player.show("one\ntwo\n")
+        player.show(np.zeros((4, 3, 3), np.uint8))
+        text = stream.getvalue()
+    assert text.startswith("\x1b[2J\x1b[Hone\x1b[K\ntwo\x1b[K\x1b[J\x1b[H")
     assert text.count("▀") == 2 * 3
     assert naps == [pytest.approx(100, rel=0.01)]
+    assert stream.getvalue() == text + "\n"
+
+
+@pytest.mark.parametrize("lines", [1, 24, 60])
+def test_a_text_as_high_as_the_terminal_does_not_scroll(lines):
+    stream = io.StringIO()
+    TerminalPlayer(stream=stream).show("\n".join("x" * lines) + "\n")
+    assert stream.getvalue().count("\n") == lines - 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "cells"),
+    [((210, 160), (21, 32)), ((720, 1280), (23, 80)), ((24, 24), (12, 24)), ((3, 81), (1, 41))],
+)
+def test_a_picture_is_made_as_small_as_the_terminal(monkeypatch, shape, cells):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    stream = io.StringIO()
+    TerminalPlayer(stream=stream).show(np.zeros((*shape, 3), np.uint8))
+    lines = stream.getvalue().split("\n")
+    assert (len(lines), *{line.count("▀") for line in lines}) == cells
+
+
+def test_a_ball_of_one_pixel_is_seen_in_a_smaller_picture():
+    picture = np.zeros((96, 96, 3), np.uint8)
+    picture[5, 7] = 160
+    assert ";10;10m" in picture_text(picture, columns=24, lines=12)
