@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pufferlib.models import Convolutional, Default, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Convolutional, Default
 from pufferlib.pytorch import Logits
 
 
@@ -39,8 +40,5 @@ class Policy(nn.Module):
         return self.network.decode_actions(hidden, lookup)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

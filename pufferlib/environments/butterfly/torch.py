@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pufferlib.models import Convolutional, Default, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Convolutional, Default
 from pufferlib.models.masked import MaskedPolicy
 
 
@@ -33,8 +34,5 @@ class Policy(MaskedPolicy):
         return self.network.encode_features(observations)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: where the ball and the zombies were going."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

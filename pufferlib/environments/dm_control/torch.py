@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pufferlib.environments.mujoco.torch import Policy as MujocoPolicy
-from pufferlib.models import LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
 
 
 class Policy(MujocoPolicy):
     """That of Gymnasium's MuJoCo tasks, over everything that is observed."""
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pufferlib.models import LSTMWrapper, Residual
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Residual
 
 
 class Policy(Residual):
@@ -19,8 +20,5 @@ class Policy(Residual):
         return super()._frames(observations.float())  # zeros and ones, no brightness
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width, for games of which a part is seen."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

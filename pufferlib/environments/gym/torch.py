@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pufferlib.models import Default, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Default
 
 
 class Policy(Default):
     """A multilayer perceptron: nothing is known of the observations."""
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width, for tasks that need memory."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

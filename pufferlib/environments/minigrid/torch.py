@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from pufferlib.environments.minigrid.environment import UNKNOWN
-from pufferlib.models import ActionHead, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import ActionHead
 from pufferlib.pytorch import Logits, layer_init, nativize_dtype, nativize_tensor
 
 # Enough for the numbers of objects (11), colours (6) and states (4).
@@ -80,8 +81,5 @@ class Mission(nn.Module):
         return scale, shift
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: remembers what is out of sight."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

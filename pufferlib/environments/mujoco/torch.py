@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pufferlib.models import Default, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Default
 
 
 class Policy(Default):
@@ -26,8 +27,5 @@ class Policy(Default):
         return self.encoder(inputs.sign() * inputs.abs().log1p())
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

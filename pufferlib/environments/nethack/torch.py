@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pufferlib.environments.recurrent import RecurrentPolicy
 from pufferlib.exceptions import APIUsageError
-from pufferlib.models import ActionHead, LSTMWrapper
+from pufferlib.models import ActionHead
 from pufferlib.pytorch import Logits, layer_init, nativize_dtype, nativize_tensor
 
 MAP_ROWS, MAP_COLUMNS = 21, 79
@@ -140,11 +141,8 @@ class Policy(nn.Module):
         return logits, self.value_head(hidden)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: remembers where the stairs were."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
 
 
 class NearMap(nn.Module):

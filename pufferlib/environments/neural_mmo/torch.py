@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pufferlib.emulation.masks import ACTION_MASK
+from pufferlib.environments.recurrent import RecurrentPolicy
 from pufferlib.exceptions import APIUsageError
-from pufferlib.models import LSTMWrapper
 from pufferlib.pytorch import (
     Logits,
     layer_init,
@@ -106,11 +106,8 @@ class Policy(nn.Module):
         return mask_logits(logits, lookup.allowed), self.value_head(hidden)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: where food was, and who attacked."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
 
 
 class Squares(nn.Module):

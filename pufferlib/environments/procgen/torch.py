@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pufferlib.models import LSTMWrapper, Residual
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Residual
 
 
 class Policy(Residual):
@@ -23,8 +24,5 @@ class Policy(Residual):
         super().__init__(env, hidden_size, channels_last=True, downsample=downsample)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width, for the levels of the mode 'memory'."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
