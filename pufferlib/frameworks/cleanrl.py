@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pufferlib.exceptions import APIUsageError
+from pufferlib.models import is_recurrent
 from pufferlib.pytorch import sample_logits
 
 __all__ = ["Policy", "RecurrentPolicy"]
@@ -24,10 +25,18 @@ class Policy(nn.Module):
     Args:
         policy: `forward(observations) -> (logits, value)`; the forms of the logits are those of
             `pufferlib.pytorch.sample_logits`.
+
+    Raises:
+        APIUsageError: the policy has a memory, which would be empty at every step.
     """
 
     def __init__(self, policy: nn.Module) -> None:
         super().__init__()
+        if is_recurrent(policy):
+            raise APIUsageError(
+                f"policy: expected one without memory, got {type(policy).__name__}; wrap it in "
+                "pufferlib.frameworks.cleanrl.RecurrentPolicy"
+            )
         self.policy = policy
 
     def get_value(self, observations: Tensor, state: Any = None) -> Tensor:
@@ -39,20 +48,30 @@ class Policy(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Sample actions, or evaluate the given ones.
 
+        Args:
+            observations: `(B, *observation_shape)`, in the dtype of the environment.
+            action: `(B, *action_shape)`; None samples.
+
         Returns:
             `(action, logprob (B,), entropy (B,), value (B, 1))`; a batch of one keeps its
             dimension.
+
+        Raises:
+            APIUsageError: logits of no known form, or actions that do not fit them.
         """
         logits, value = self.policy(observations)
         return *sample_logits(logits, action), value
 
 
 class RecurrentPolicy(nn.Module):
-    """For CleanRL's scripts with an LSTM.
+    """For scripts in CleanRL's manner with a memory.
+
+    Those of CleanRL pass `done` before the action and learn from sequences laid side by side; here
+    the action comes first and `starts` by name, and sequences are `(B, T, *observation_shape)`.
 
     Args:
         policy: `forward(observations, state) -> (logits, value, state)`, such as
-            `pufferlib.models.LSTMWrapper`.
+            `pufferlib.models.LSTMWrapper`; with a third argument `starts` where that is passed.
     """
 
     def __init__(self, policy: nn.Module) -> None:
@@ -74,17 +93,39 @@ class RecurrentPolicy(nn.Module):
             "`lstm`; wrap the policy in pufferlib.models.LSTMWrapper"
         )
 
-    def get_value(self, observations: Tensor, state: Any = None) -> Tensor:
-        """The value of each row, as the policy returns it: `(B, 1)`."""
-        return self.policy(observations, state)[1]
+    def get_value(
+        self, observations: Tensor, state: Any = None, starts: Tensor | None = None
+    ) -> Tensor:
+        """The value of each row, as the policy returns it: `(B, 1)`; see `get_action_and_value`."""
+        return self._run(observations, state, starts)[1]
 
     def get_action_and_value(
-        self, observations: Tensor, state: Any = None, action: Tensor | None = None
+        self,
+        observations: Tensor,
+        state: Any = None,
+        action: Tensor | None = None,
+        starts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Any]:
         """Sample actions, or evaluate the given ones.
 
+        Args:
+            observations: `(B, *observation_shape)`, or sequences `(B, T, *observation_shape)`,
+                whose rows come back side by side, `B * T` of them.
+            state: as the last call returned it; None: empty.
+            action: `(B, *action_shape)`, or `(B * T, *action_shape)`; None samples.
+            starts: bool `(B,)` or `(B, T)`, an episode begins in the row: its state is emptied
+                before. None: in none, so that what ended before is still remembered.
+
         Returns:
             `(action, logprob (B,), entropy (B,), value (B, 1), state)`.
+
+        Raises:
+            APIUsageError: logits of no known form, or actions that do not fit them.
         """
-        logits, value, state = self.policy(observations, state)
+        logits, value, state = self._run(observations, state, starts)
         return *sample_logits(logits, action), value, state
+
+    def _run(self, observations: Tensor, state: Any, starts: Tensor | None) -> Any:
+        if starts is None:  # which a policy of one's own need not know
+            return self.policy(observations, state)
+        return self.policy(observations, state, starts)

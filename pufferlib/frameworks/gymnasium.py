@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pufferlib import vector
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.exceptions import APIUsageError
+from pufferlib.frameworks.endings import RowRecords
 from pufferlib.frameworks.transitions import require_full_batches
-from pufferlib.postprocess import episode_records
 from pufferlib.vector import SameStep, VecEnv
 
 __all__ = ["GymnasiumVectorEnv", "make_vec"]
@@ -39,7 +39,8 @@ class GymnasiumVectorEnv(VectorEnv[Array, Array, Array]):
     gives the environments `seed`, `seed + 1`, … as Gymnasium does. `infos` have what environments
     tell at the end of an episode, under the keys of `pufferlib.postprocess.EpisodeStats` or
     Gymnasium's `RecordEpisodeStatistics`; with several agents also `mask`, which says who is
-    present; with `SAME_STEP` also `final_obs` and `final_info`.
+    present; with `SAME_STEP` also `final_obs` and `final_info`. Of an environment that resets in
+    the same step by its own, `final_obs` holds what was last seen only where it was truncated.
 
     Args:
         vecenv: batches are all of its environments.
@@ -67,14 +68,19 @@ class GymnasiumVectorEnv(VectorEnv[Array, Array, Array]):
         metadata = getattr(vecenv.driver_env, "metadata", {})
         self.metadata = {**metadata, "autoreset_mode": vecenv.autoreset_mode}
         self._has_masks = vecenv.driver_env.num_agents > 1
+        self._records = RowRecords(vecenv)
 
     def reset(
         self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Reset all environments; `seed` may be a list of one per environment.
 
+        Returns:
+            observations `(num_envs, *observation_shape)`; infos, with the masks if anything.
+
         Raises:
-            APIUsageError: `options` asks for some environments only.
+            APIUsageError: `options` asks for some environments only, or as `VecEnv.reset`.
+            WorkerError: as `VecEnv.reset`.
         """
         if options and "reset_mask" in options:
             raise APIUsageError(
@@ -89,24 +95,28 @@ class GymnasiumVectorEnv(VectorEnv[Array, Array, Array]):
         return observations.copy(), self._with_masks({}, masks)
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        """Act in all environments with actions `(num_envs, *action_shape)`."""
+        """Act in all environments with actions `(num_envs, *action_shape)`.
+
+        Returns:
+            observations `(num_envs, *observation_shape)`, rewards float32, terminals bool,
+            truncations bool, infos.
+
+        Raises:
+            APIUsageError, SpaceError, WorkerError: as `VecEnv.step`.
+        """
         self.vecenv.send(actions)
         observations, rewards, terminals, truncations, self.infos, _, masks = self.vecenv.recv()
-        infos = self._with_masks(self._ends(terminals | truncations), masks)
+        infos = self._with_masks(self._ends(terminals | truncations, masks), masks)
         arrays = (observations, rewards, terminals, truncations)
         return *(array.copy() for array in arrays), infos  # type: ignore[return-value]
 
-    def _ends(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
+    def _ends(self, ended: NDArray[np.bool_], masks: NDArray[np.bool_]) -> dict[str, Any]:
         """What is told of the episodes that ended, as Gymnasium arranges it."""
         infos: dict[str, Any] = {}
-        if not ended.any():
-            return infos
-        rows = np.flatnonzero(ended).tolist()
-        records = list(episode_records(self.infos))
-        records += [{}] * (len(rows) - len(records))  # a life may end before its episode does
+        records = dict(self._records(self.infos, ended, masks))
         final = self.vecenv.final_observations
-        for row, record in zip(rows, records, strict=False):
-            info = dict(record)
+        for row in np.flatnonzero(ended).tolist():
+            info = dict(records.get(row, {}))
             if final is not None:
                 info = {"final_obs": final[row].copy(), "final_info": info}
             infos = self._add_info(infos, info, row)
@@ -128,8 +138,18 @@ class GymnasiumVectorEnv(VectorEnv[Array, Array, Array]):
         return tuple(self.vecenv.get_attr(name))
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set attribute `name` of all environments, to one value or to a list of one for each."""
-        each = values if isinstance(values, list | tuple) else [values] * self.vecenv.num_envs
+        """Set attribute `name` of all environments, to one value or to a list of one for each.
+
+        Raises:
+            APIUsageError: a list of another length; nothing is set then.
+        """
+        count = self.vecenv.num_envs
+        each = values if isinstance(values, list | tuple) else [values] * count
+        if len(each) != count:
+            raise APIUsageError(
+                f"values: expected one, or a list of one for each of {count} environments, got a "
+                f"list of {len(each)}"
+            )
         for index, value in enumerate(each):
             self.vecenv.set_attr(name, value, indices=[index])
 
@@ -154,7 +174,8 @@ def make_vec(
         options: of `pufferlib.vector.make`, such as `backend` and `num_workers`.
 
     Raises:
-        APIUsageError: `autoreset_mode` is `DISABLED`, or as `pufferlib.vector.make`.
+        APIUsageError: `autoreset_mode` is `DISABLED`, a creator is none (Gymnasium's names are
+            made by `gymnasium.make` inside a function), or as `pufferlib.vector.make`.
         WorkerError: as `pufferlib.vector.make`.
     """
     mode = AutoresetMode(autoreset_mode)
@@ -163,7 +184,9 @@ def make_vec(
             "autoreset_mode: expected NEXT_STEP or SAME_STEP, got DISABLED; environments reset "
             "themselves"
         )
-    if isinstance(env_creator_or_creators, Sequence):
+    if isinstance(env_creator_or_creators, Sequence) and not isinstance(
+        env_creator_or_creators, str
+    ):
         creators: Any = [_adapt(creator, mode) for creator in env_creator_or_creators]
         count = len(creators)
     else:
@@ -174,6 +197,11 @@ def make_vec(
 
 
 def _adapt(creator: Creator, mode: AutoresetMode) -> Creator:
+    if not callable(creator):
+        raise APIUsageError(
+            f"env creator: expected a function that makes an environment, got {creator!r}; pass "
+            "for example functools.partial(gymnasium.make, 'CartPole-v1')"
+        )
     emulated = _Emulated(creator)
     return SameStep(emulated) if mode == AutoresetMode.SAME_STEP else emulated
 

@@ -4,8 +4,9 @@
     envs = pufferlib.frameworks.sb3.SB3VecEnv(vecenv)
     model = PPO(pufferlib.frameworks.sb3.Policy, envs, policy_kwargs={"policy": policy})
 
-Its own policies train on environments whose observations are not emulated. For `RecurrentPPO` and
-`MaskablePPO` see `pufferlib.frameworks.sb3_contrib`.
+Its own policies train on environments whose observations are numbers of one kind; those of a
+structure with several are refused, as their rows are bytes. For `RecurrentPPO` and `MaskablePPO`
+see `pufferlib.frameworks.sb3_contrib`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv as BaseVecEnv
 from torch import Tensor, nn
 
 from pufferlib.exceptions import APIUsageError
+from pufferlib.frameworks.byte_rows import guard
+from pufferlib.frameworks.endings import RowRecords
 from pufferlib.frameworks.transitions import require_full_batches, require_same_step
 from pufferlib.models import is_recurrent
-from pufferlib.postprocess import episode_records
 from pufferlib.pytorch import (
     Logits,
     greedy_actions,
@@ -41,6 +44,10 @@ __all__ = ["LogitsDistribution", "Policy", "PolicyAdapter", "SB3VecEnv"]
 
 Array = NDArray[Any]
 Indices = Any
+NO_FEATURES = {  # the base class makes an extractor in any case, which is never called
+    "features_extractor_class": BaseFeaturesExtractor,
+    "features_extractor_kwargs": {"features_dim": 1},
+}
 
 
 class SB3VecEnv(BaseVecEnv):
@@ -48,7 +55,12 @@ class SB3VecEnv(BaseVecEnv):
 
     Observations are the flat rows that policies of this library read, and copies. The last info of
     an episode has Stable-Baselines3's `terminal_observation`, `TimeLimit.truncated` and, of what
-    `pufferlib.postprocess.EpisodeStats` tells, `episode` beside the other statistics.
+    `pufferlib.postprocess.EpisodeStats` tells, `episode` beside the other statistics. Of an
+    environment that resets in the same step by its own, `terminal_observation` holds what was last
+    seen only where the episode was truncated; where it was not, no value is taken of it.
+
+    `seed(n)` gives row i the seed n + i as Stable-Baselines3 does, an environment that of its
+    first row.
 
     Stable-Baselines3 does not know of absent agents and learns from their rows of zeros as well.
     It turns images that have their channels last; a policy that wants them as they are is given
@@ -74,15 +86,21 @@ class SB3VecEnv(BaseVecEnv):
         self.masks = np.ones(vecenv.num_agents, bool)
         self._agents = vecenv.driver_env.num_agents
         self._mask_layout = mask_layout(vecenv.emulated)
-        super().__init__(
-            vecenv.num_agents, vecenv.single_observation_space, vecenv.single_action_space
-        )
+        self._observations: Array | None = None
+        self._records = RowRecords(vecenv)
+        space = guard(vecenv.single_observation_space, vecenv.emulated)
+        super().__init__(vecenv.num_agents, space, vecenv.single_action_space)
 
     def reset(self) -> Array:
         """Reset all environments, with what `seed` and `set_options` were given.
 
+        Returns:
+            observations `(num_envs, *observation_shape)`.
+
         Raises:
-            APIUsageError: `set_options` was given different options for different environments.
+            APIUsageError: `set_options` was given different options for different environments;
+                closed.
+            WorkerError: as `VecEnv.reset`.
         """
         options = self._options[0]
         if any(other != options for other in self._options):
@@ -97,13 +115,21 @@ class SB3VecEnv(BaseVecEnv):
         return self._keep(observations, masks)
 
     def step_async(self, actions: Array) -> None:
-        """Begin a step with actions `(num_envs, *action_shape)`."""
+        """Begin a step with actions `(num_envs, *action_shape)`.
+
+        Raises:
+            APIUsageError, SpaceError, WorkerError: as `VecEnv.send`.
+        """
         self.vecenv.send(actions)
 
     def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
-        """Observations, rewards float32, dones bool and infos, a row per agent."""
+        """Observations, rewards float32, dones bool and infos, a row per agent.
+
+        Raises:
+            APIUsageError, WorkerError: as `VecEnv.recv`.
+        """
         observations, rewards, terminals, truncations, self.infos, _, masks = self.vecenv.recv()
-        infos = self._ends(terminals, truncations)
+        infos = self._ends(terminals, truncations, masks)
         return self._keep(observations, masks), rewards.copy(), terminals | truncations, infos
 
     def _keep(self, observations: Array, masks: NDArray[np.bool_]) -> Array:
@@ -111,18 +137,20 @@ class SB3VecEnv(BaseVecEnv):
         return self._observations
 
     def _ends(
-        self, terminals: NDArray[np.bool_], truncations: NDArray[np.bool_]
+        self,
+        terminals: NDArray[np.bool_],
+        truncations: NDArray[np.bool_],
+        masks: NDArray[np.bool_],
     ) -> list[dict[str, Any]]:
         """An info for each row, empty where no episode ended."""
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        rows = np.flatnonzero(terminals | truncations).tolist()
+        ended = terminals | truncations
         final = self.vecenv.final_observations
-        for row in rows:
+        for row in np.flatnonzero(ended).tolist():
             assert final is not None
             infos[row]["terminal_observation"] = final[row].copy()
             infos[row]["TimeLimit.truncated"] = bool(truncations[row] and not terminals[row])
-        # A life may end before its episode does, so there may be fewer records than rows.
-        for row, record in zip(rows, episode_records(self.infos), strict=False):
+        for row, record in self._records(self.infos, ended, masks):
             infos[row].update(record)
             if "episode_return" in record:
                 totals = {"r": record["episode_return"], "l": record["episode_length"]}
@@ -146,12 +174,15 @@ class SB3VecEnv(BaseVecEnv):
     ) -> list[Any]:
         """Results of calling a method of the environments of the rows `indices`, once in each.
 
-        `action_masks` are taken from the observations if these have a mask.
+        `action_masks` are taken from the observations if these have a mask: bool `(options,)` each,
+        all False where an agent is absent.
+
+        Raises:
+            APIUsageError: `action_masks` before the first reset, or closed.
+            AttributeError: an environment has no such method at any depth.
         """
         if self._has_mask_named(method_name):
-            allowed = unpack_mask(torch.from_numpy(self._observations), self._mask_layout)
-            assert allowed is not None
-            return list(allowed.numpy()[list(self._get_indices(indices))])
+            return list(self._allowed()[list(self._get_indices(indices))])
         return self._of_rows(
             indices,
             lambda envs: self.vecenv.call(method_name, *method_args, indices=envs, **method_kwargs),
@@ -161,18 +192,30 @@ class SB3VecEnv(BaseVecEnv):
         """Whether the environments of the rows `indices` have such a wrapper."""
         return self._of_rows(indices, lambda envs: self.vecenv.is_wrapped(wrapper_class, envs))
 
+    def _allowed(self) -> NDArray[np.bool_]:
+        if self._observations is None:
+            raise APIUsageError("action_masks: expected a reset before, got none")
+        allowed = unpack_mask(torch.from_numpy(self._observations), self._mask_layout)
+        assert allowed is not None
+        return allowed.numpy()
+
     def _has_mask_named(self, name: str) -> bool:
         return name == "action_masks" and self._mask_layout is not None
 
     def _envs_of(self, indices: Indices) -> list[int]:
         """The environments of these rows, each once."""
-        return list(dict.fromkeys(row // self._agents for row in self._get_indices(indices)))
+        return list(dict.fromkeys(self._places_of(indices)))
+
+    def _places_of(self, indices: Indices) -> list[int]:
+        """The environment of each of these rows."""
+        return [row // self._agents for row in self._get_indices(indices)]
 
     def _of_rows(self, indices: Indices, ask: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
         """For each row what its environment answers."""
-        envs = self._envs_of(indices)
+        places = self._places_of(indices)
+        envs = list(dict.fromkeys(places))
         answers = dict(zip(envs, ask(envs), strict=True))
-        return [answers[row // self._agents] for row in self._get_indices(indices)]
+        return [answers[place] for place in places]
 
     def get_images(self) -> list[Any]:
         """What each environment looks like now."""
@@ -264,6 +307,7 @@ class PolicyAdapter:
                 "by RecurrentPPO with pufferlib.frameworks.sb3_contrib.RecurrentPolicy, others by "
                 "PPO with pufferlib.frameworks.sb3.Policy"
             )
+        options |= NO_FEATURES
         super().__init__(observation_space, action_space, lr_schedule, **options)  # type: ignore[call-arg]
         self._adopt(policy, lr_schedule)
 

@@ -17,7 +17,9 @@ from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from torch import Tensor
 
+from pufferlib.exceptions import APIUsageError
 from pufferlib.frameworks.sb3 import LogitsDistribution, PolicyAdapter
+from pufferlib.models import is_recurrent
 
 __all__ = ["MaskablePolicy", "RecurrentPolicy"]
 
@@ -28,12 +30,17 @@ class RecurrentPolicy(PolicyAdapter, RecurrentActorCriticPolicy):
     """For `RecurrentPPO`; actor and critic share the memory.
 
     The policy is such as `pufferlib.models.LSTMWrapper` and `MinGRUWrapper`, whose memory is of
-    one or two tensors.
+    one or two tensors: of one's own it has `parts`, `num_layers` and `hidden_size` as
+    `pufferlib.models.RecurrentWrapper` has them.
+
+    Raises:
+        APIUsageError: the policy has no memory, or none of this form.
     """
 
     has_memory = True
 
     def __init__(self, *args: Any, policy: Any, **options: Any) -> None:
+        _require_state_of_two(policy)
         options |= {"shared_lstm": True, "enable_critic_lstm": False}
         options["policy"] = policy
         options["lstm_hidden_size"] = getattr(policy, "hidden_size", 1)  # what has none is refused
@@ -91,6 +98,19 @@ class RecurrentPolicy(PolicyAdapter, RecurrentActorCriticPolicy):
         )
         distribution = LogitsDistribution().proba_distribution(logits)
         return distribution, values, (state[0], state[-1])
+
+
+def _require_state_of_two(policy: Any) -> None:
+    """RecurrentPPO keeps two tensors of one size for each step."""
+    if not is_recurrent(policy):
+        return  # is refused with what to do instead
+    missing = [name for name in ("parts", "num_layers", "hidden_size") if not hasattr(policy, name)]
+    if missing or policy.parts > 2:
+        got = f"none of {missing}" if missing else f"a state of {policy.parts} tensors"
+        raise APIUsageError(
+            f"policy: expected the attributes `parts` (1 or 2), `num_layers` and `hidden_size` of "
+            f"pufferlib.models.RecurrentWrapper, got {got} in {type(policy).__name__}"
+        )
 
 
 class MaskablePolicy(PolicyAdapter, MaskableActorCriticPolicy):

@@ -45,7 +45,8 @@ class Step(NamedTuple):
     """What an action led to, a row per agent: copies.
 
     Attributes:
-        observations: where an episode ended, its last ones.
+        observations: where an episode ended, its last ones; of an environment that resets in the
+            same step by its own only where it was truncated, since a terminal row has no value.
         rewards: float32.
         terminals, truncations: bool.
         masks: bool, the agent is present.
@@ -99,19 +100,34 @@ class Transitions:
             options: as for `VecEnv.reset`, where all are.
 
         Raises:
-            APIUsageError: some of the rows, but not all, are asked for in mid-episode.
+            APIUsageError: some of the rows, but not all, are asked for in mid-episode, or with
+                options, which an episode that has begun cannot have.
         """
-        if rows is not None and not rows.all() and not self._ended[rows].all():
+        if rows is None or (rows.all() and self._must_reset(options)):
+            self._reset_all(options)
+            return
+        if not self._ended[rows].all():
             raise APIUsageError(
                 f"reset of rows {np.flatnonzero(rows & ~self._ended).tolist()}: expected only rows "
                 "whose episode has ended, or all; end episodes inside the environment, for example "
                 "with gymnasium.wrappers.TimeLimit"
             )
-        if rows is None or not self._ended[rows].all():
-            self.vecenv.async_reset(self.seed, options)
-            self.seed = None
-            observations, *_, self.infos, _, masks = self.vecenv.recv()
-            self.observations, self.masks = observations.copy(), masks.copy()
+        if options:
+            raise APIUsageError(
+                f"options: expected none for rows {np.flatnonzero(rows).tolist()}, whose next "
+                f"episode has begun, got {options}; reset all rows with them"
+            )
+        self._ended[rows] = False
+
+    def _must_reset(self, options: dict[str, Any] | None) -> bool:
+        """Whether the episodes that have begun are not those that were asked for."""
+        return not self._ended.all() or self.seed is not None or bool(options)
+
+    def _reset_all(self, options: dict[str, Any] | None) -> None:
+        self.vecenv.async_reset(self.seed, options)
+        self.seed = None
+        observations, *_, self.infos, _, masks = self.vecenv.recv()
+        self.observations, self.masks = observations.copy(), masks.copy()
         self._ended = np.zeros_like(self._ended)
 
     def step(self, actions: Any) -> Step:

@@ -69,6 +69,40 @@ def test_recurrent_five_tuple(batch):
     assert torch.equal(agent.get_value(observations, state), later[3])
 
 
+def test_the_state_is_emptied_where_an_episode_begins():
+    env = SimpleNamespace(**vars(ENV) | {"single_action_space": Discrete(3)})
+    agent = RecurrentPolicy(LSTMWrapper(env, Default(env, 16), 16, 16))
+    rows = torch.randn(2, 4)
+    fresh = agent.get_value(rows)
+    state = agent.get_action_and_value(rows)[-1]
+    starts = torch.tensor([True, False])
+    value = agent.get_action_and_value(rows, state, starts=starts)[3]
+    assert torch.equal(agent.get_value(rows, state, starts), value)
+    torch.testing.assert_close(value[0], fresh[0])
+    assert not torch.allclose(value[1], fresh[1])
+
+
+def test_a_recurrent_module_of_ones_own_need_not_know_starts():
+    class Counting(nn.Module):
+        def forward(self, observations, state):
+            count = 1 if state is None else state + 1
+            return (
+                torch.zeros(len(observations), 2),
+                torch.full((len(observations), 1), count),
+                count,
+            )
+
+    agent = RecurrentPolicy(Counting())
+    state = agent.get_action_and_value(torch.zeros(3, 4))[-1]
+    assert agent.get_value(torch.zeros(3, 4), state).tolist() == [[2]] * 3
+
+
+def test_a_memory_is_refused_where_it_would_stay_empty():
+    env = SimpleNamespace(**vars(ENV) | {"single_action_space": Discrete(3)})
+    with pytest.raises(APIUsageError, match=r"got LSTMWrapper.*cleanrl\.RecurrentPolicy"):
+        Policy(LSTMWrapper(env, Default(env, 16), 16, 16))
+
+
 def test_lstm_under_its_other_name_and_missing():
     module = nn.Module()
     module.lstm = nn.LSTM(2, 3)

@@ -8,9 +8,9 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers import vector as wrappers
-from toys import COMINGS_AND_GOINGS, Echo, Lives, vectorize
+from toys import COMINGS_AND_GOINGS, Echo, Lives, pair_game, vectorize
 
-from pufferlib.emulation import GymnasiumPufferEnv
+from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.exceptions import APIUsageError
 from pufferlib.frameworks.gymnasium import GymnasiumVectorEnv, make_vec
 from pufferlib.postprocess import EpisodeStats
@@ -110,6 +110,67 @@ def test_agents_that_come_and_go():
     envs.close()
 
 
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_what_is_told_of_an_agent_stands_in_its_row(mode):
+    """Though the environment tells of its agents in another order than they have."""
+    envs = make_vec(Backwards, num_envs=2, autoreset_mode=mode)
+    envs.reset(seed=0)
+    infos = [envs.step(np.zeros(4, np.int64))[-1] for _ in range(2)][-1]
+    told = infos["final_info"] if mode == AutoresetMode.SAME_STEP else infos
+    assert told["episode_return"].tolist() == [10, 20, 10, 20]
+    envs.close()
+
+
+class Backwards(PettingZooPufferEnv):
+    """Two agents whose summaries come last to first."""
+
+    def __init__(self):
+        super().__init__(pair_game(length=2))
+
+    def bind(self, buffers):
+        rows = super().bind(buffers)
+        step = rows.step
+
+        def step_and_tell(actions):
+            step(actions)
+            if not rows.ended:
+                return []
+            return [{agent: {"episode_return": 10.0 * (1 + "ab".index(agent))} for agent in "ba"}]
+
+        rows.step = step_and_tell
+        return rows
+
+
+def test_what_was_lost_has_no_record():
+    """An environment that is made anew ends its episode without telling anything."""
+    creators = [functools.partial(emulate_fragile, fails) for fails in (True, False)]
+    envs = make_vec(creators, autoreset_mode="SameStep", restart=1)
+    envs.reset(seed=0)
+    with pytest.warns(RuntimeWarning, match="made anew"):
+        *_, truncations, infos = [envs.step(np.array([1, 1])) for _ in range(2)][-1]
+    assert truncations.tolist() == [True, False]
+    assert infos["_final_obs"].tolist() == [True, True]
+    assert infos["final_info"]["_episode_return"].tolist() == [False, True]
+    envs.close()
+
+
+class Fragile(Echo):
+    """Raises at the end of its first episode, if it is to."""
+
+    def __init__(self, fails):
+        super().__init__(length=2)
+        self.fails = fails
+
+    def step(self, action):
+        if self.fails and self.clock == 1:
+            raise ValueError("lost")
+        return super().step(action)
+
+
+def emulate_fragile(fails):
+    return GymnasiumPufferEnv(EpisodeStats(Fragile(fails)))
+
+
 def test_environments_are_reached_and_rendered():
     envs = make_vec([cart_pole] * 2)
     envs.reset(seed=0)
@@ -117,6 +178,11 @@ def test_environments_are_reached_and_rendered():
     assert [frame.shape for frame in envs.render()] == [(400, 600, 3)] * 2
     envs.set_attr("gravity", [1.0, 2.0])
     assert envs.get_attr("gravity") == (1.0, 2.0)
+    for values in ([3.0], [3.0] * 3):
+        with pytest.raises(APIUsageError, match="one for each of 2 environments"):
+            envs.set_attr("gravity", values)
+    assert envs.get_attr("gravity") == (1.0, 2.0)
+    envs.close()
     envs.close()
     with pytest.raises(APIUsageError, match="closed"):
         envs.get_attr("gravity")
@@ -127,6 +193,9 @@ def test_what_it_cannot_do_is_refused():
         make_vec([cart_pole], autoreset_mode=AutoresetMode.DISABLED)
     with pytest.raises(APIUsageError, match="batches of all 4 agents, got 2"):
         make_vec(emulate_cart_pole, num_envs=4, batch_size=2)
+    for creators in ("CartPole-v1", ["CartPole-v1"], [cart_pole()]):
+        with pytest.raises(APIUsageError, match=r"functools.partial\(gymnasium.make"):
+            make_vec(creators)
     envs = make_vec([cart_pole])
     with pytest.raises(APIUsageError, match="reset_mask"):
         envs.reset(options={"reset_mask": np.array([True])})

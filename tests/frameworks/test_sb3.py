@@ -14,6 +14,7 @@ pytest.importorskip("sb3_contrib")  # images do not have it
 
 from sb3_contrib import MaskablePPO, RecurrentPPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
@@ -142,6 +143,61 @@ def test_what_it_cannot_train_on_is_refused():
     recurrent = LSTMWrapper(envs.vecenv.driver_env, policy, 8, 8)
     with pytest.raises(APIUsageError, match="without memory for Policy, got LSTMWrapper"):
         PPO(Policy, envs, policy_kwargs={"policy": recurrent})
+
+
+def test_their_policies_are_refused_where_rows_are_bytes():
+    """Not where a structure has numbers of one kind, which are their features."""
+    plain, bytes_ = (envs_of(ocean_like(dtypes)) for dtypes in (["f4", "f4"], ["f4", "u1"]))
+    assert PPO("MlpPolicy", plain, n_steps=8, batch_size=8, device="cpu").learn(16)
+    for algorithm, name in ((PPO, "MlpPolicy"), (RecurrentPPO, "MlpLstmPolicy")):
+        with pytest.raises(APIUsageError, match=r"frameworks\.sb3\.Policy"):
+            algorithm(name, bytes_, device="cpu")
+    assert bytes_.observation_space == bytes_.vecenv.single_observation_space
+
+
+def ocean_like(dtypes):
+    """Two observations of these kinds, in a Dict."""
+    space = gymnasium.spaces.Dict({f"part{i}": Box(0, 1, (2,), d) for i, d in enumerate(dtypes)})
+    sample = {name: np.zeros(2, part.dtype) for name, part in space.items()}
+    return lambda: GymnasiumPufferEnv(Scripted(space, [sample]))
+
+
+def test_policies_of_ones_own_say_what_their_memory_is():
+    class Mine(torch.nn.Module):
+        def forward(self, observations, state=None, starts=None):
+            raise AssertionError("never called")
+
+    envs = envs_of(emulate_cart_pole)
+    with pytest.raises(APIUsageError, match=r"\['parts', 'num_layers', 'hidden_size'\] in Mine"):
+        RecurrentPPO(RecurrentPolicy, envs, policy_kwargs={"policy": Mine()}, device="cpu")
+    three = Mine()
+    three.parts, three.num_layers, three.hidden_size = 3, 1, 8
+    with pytest.raises(APIUsageError, match="a state of 3 tensors in Mine"):
+        RecurrentPPO(RecurrentPolicy, envs, policy_kwargs={"policy": three}, device="cpu")
+
+
+def test_order_and_closing():
+    envs = envs_of(functools.partial(make_picky, 0))
+    with pytest.raises(APIUsageError, match="action_masks: expected a reset"):
+        envs.env_method("action_masks")
+    envs.reset()
+    with pytest.raises(APIUsageError, match="out of order"):
+        envs.step_wait()
+    assert envs.env_method("class_name", indices=iter([1, 0])) == ["EpisodeStats"] * 2
+    envs.close()
+    envs.close()
+    for call in (envs.reset, functools.partial(envs.step, np.zeros(2, np.int64))):
+        with pytest.raises(APIUsageError, match="closed"):
+            call()
+
+
+def test_one_environment_is_evaluated_by_their_own_function():
+    """Which needs rows, ends and statistics of a single row."""
+    envs = envs_of(lambda: GymnasiumPufferEnv(EpisodeStats(Echo(length=3))), 1)
+    model = PPO(
+        Policy, envs, policy_kwargs={"policy": Default(envs.vecenv.driver_env, 8)}, device="cpu"
+    )
+    assert evaluate_policy(model, envs, n_eval_episodes=2, warn=False) == (3, 0)
 
 
 ACTIONS = {

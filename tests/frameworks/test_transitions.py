@@ -54,6 +54,38 @@ def test_rows_in_mid_episode_cannot_be_reset_alone():
         transitions.reset(np.array([False, True]))
 
 
+def test_ended_rows_may_be_reset_one_after_the_other():
+    transitions = Transitions(
+        vector.make(vector.SameStep(functools.partial(make_echo, length=2)), num_envs=2)
+    )
+    transitions.reset()
+    for _ in range(2):
+        transitions.step(np.array([0, 0]))
+    transitions.reset(np.array([True, False]))
+    transitions.reset(np.array([False, True]))
+    assert transitions.vecenv.get_attr("resets") == [2, 2]
+    with pytest.raises(APIUsageError, match=r"reset of rows \[0\]"):
+        transitions.reset(np.array([True, False]))
+
+
+def test_a_seed_or_options_begin_anew_even_where_all_have_ended():
+    transitions = Transitions(
+        vector.make(vector.SameStep(functools.partial(make_echo, length=1)), num_envs=2)
+    )
+    for options in (None, {"level": 3}):
+        transitions.seed = None if options else [5, 6]
+        transitions.reset()
+        transitions.step(np.array([0, 0]))
+        transitions.seed = None if options else [7, 8]
+        transitions.reset(np.array([True, True]), options)
+    seeds, given = (transitions.vecenv.get_attr(name) for name in ("seeds", "options"))
+    assert [each[:3] for each in seeds] == [[5, None, 7], [6, None, 8]]
+    assert [each[-1] for each in given] == [{"level": 3}] * 2
+    transitions.step(np.array([0, 0]))
+    with pytest.raises(APIUsageError, match=r"options: expected none for rows \[1\]"):
+        transitions.reset(np.array([False, True]), {"level": 4})
+
+
 def test_what_has_no_transition_for_every_step_is_refused():
     with pytest.raises(APIUsageError, match=r"SameStep\(creator\)"):
         Transitions(vector.make(make_echo, num_envs=2))
