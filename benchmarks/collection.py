@@ -91,52 +91,56 @@ def our_vecenv(workload: Workload, **kwargs: Any) -> vector.VecEnv:
     )
 
 
+def policy_for(workload: Workload) -> nn.Module:
+    """The network; the environment that says its sizes is closed again."""
+    with contextlib.closing(workload.make()) as env:
+        return workload.policy(env)
+
+
 @contextlib.contextmanager
 def sb3_loop(make: Callable[[Workload], Any], workload: Workload) -> Iterator[Collect]:
-    envs = make(workload)
-    policy = workload.policy(workload.make())
-    model = Collector(
-        Policy,
-        envs,
-        n_steps=workload.num_steps,
-        batch_size=workload.batch,
-        policy_kwargs={"policy": policy},
-        device="cpu",
-    )
+    with contextlib.closing(make(workload)) as envs:
+        model = Collector(
+            Policy,
+            envs,
+            n_steps=workload.num_steps,
+            batch_size=workload.batch,
+            policy_kwargs={"policy": policy_for(workload)},
+            device="cpu",
+        )
 
-    def collect() -> int:
-        model.learn(workload.batch, reset_num_timesteps=False)
-        return workload.batch
+        def collect() -> int:
+            model.learn(workload.batch, reset_num_timesteps=False)
+            return workload.batch
 
-    yield collect
-    envs.close()
+        yield collect
 
 
 @contextlib.contextmanager
 def cleanrl_loop(make: Callable[[Workload], Any], workload: Workload) -> Iterator[Collect]:
-    envs = make(workload)
-    agent = cleanrl.Policy(workload.policy(workload.make()))
-    x = torch.tensor(envs.reset(seed=1)[0])
+    agent = cleanrl.Policy(policy_for(workload))
+    with contextlib.closing(make(workload)) as envs:
+        x = torch.tensor(envs.reset(seed=1)[0])
 
-    @torch.no_grad()
-    def collect() -> int:
-        nonlocal x
-        rollout = []
-        for _ in range(workload.num_steps):
-            action, logprob, _, value = agent.get_action_and_value(x)
-            following, reward, terminal, truncation, _ = envs.step(action.numpy())
-            rollout.append((x, action, logprob, value, torch.tensor(reward), terminal | truncation))
-            x = torch.tensor(following)
-        return workload.batch
+        @torch.no_grad()
+        def collect() -> int:
+            nonlocal x
+            rollout = []
+            for _ in range(workload.num_steps):
+                action, logprob, _, value = agent.get_action_and_value(x)
+                following, reward, terminal, truncation, _ = envs.step(action.numpy())
+                ends = terminal | truncation
+                rollout.append((x, action, logprob, value, torch.tensor(reward), ends))
+                x = torch.tensor(following)
+            return workload.batch
 
-    yield collect
-    envs.close()
+        yield collect
 
 
 @contextlib.contextmanager
 def cleanrl_pool(workload: Workload) -> Iterator[Collect]:
     """The same loop over halves of the environments, in the order in which they are done."""
-    agent = cleanrl.Policy(workload.policy(workload.make()))
+    agent = cleanrl.Policy(policy_for(workload))
     with our_vecenv(workload, batch_size=workload.num_envs // 2) as envs:
         envs.async_reset(seed=1)
 
@@ -157,9 +161,9 @@ def cleanrl_pool(workload: Workload) -> Iterator[Collect]:
 
 @contextlib.contextmanager
 def network_alone(workload: Workload) -> Iterator[Collect]:
-    env = workload.make()
-    agent = cleanrl.Policy(workload.policy(env))
-    x = torch.tensor(np.stack([env.reset(seed=1)[0]] * workload.num_envs))
+    agent = cleanrl.Policy(policy_for(workload))
+    with contextlib.closing(workload.make()) as env:
+        x = torch.tensor(np.stack([env.reset(seed=1)[0]] * workload.num_envs))
 
     @torch.no_grad()
     def collect() -> int:
@@ -168,7 +172,6 @@ def network_alone(workload: Workload) -> Iterator[Collect]:
         return workload.batch
 
     yield collect
-    env.close()
 
 
 def theirs(cls: Any, workload: Workload, **kwargs: Any) -> Any:

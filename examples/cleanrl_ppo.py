@@ -5,6 +5,7 @@ import tyro
 
 from pufferlib import environments, vector
 from pufferlib.frameworks.cleanrl import Policy
+from pufferlib.postprocess import episode_records
 
 GAMMA, LAMBDA, CLIP, ENTROPY, STEPS, EPOCHS, MINIBATCHES = 0.99, 0.95, 0.1, 0.01, 128, 4, 4
 
@@ -21,7 +22,7 @@ def collect(envs: vector.VecEnv, agent: Policy, x: torch.Tensor) -> tuple[list, 
             last = torch.tensor(envs.final_observations[truncation])
             reward[truncation] += GAMMA * agent.get_value(last)[:, 0].numpy()
         rollout.append((x, action, logprob, value[:, 0], torch.tensor(reward), ends))
-        returns += [info["episode_return"] for info in infos if "episode_return" in info]
+        returns += [record["episode_return"] for record in episode_records(infos)]
         x = torch.tensor(following)  # a copy: the rows are overwritten
     xs, actions, logprobs, values, rewards, ends = map(torch.stack, zip(*rollout, strict=True))
     gains, gain, after = torch.zeros_like(values), 0, agent.get_value(x)[:, 0]
@@ -33,14 +34,14 @@ def collect(envs: vector.VecEnv, agent: Policy, x: torch.Tensor) -> tuple[list, 
 
 
 def main(env: str = "atari", updates: int = 1_000, num_envs: int = 8, lr: float = 2.5e-4) -> None:
-    """Train. In a script for Gymnasium only the line that makes `envs` would differ."""
+    """Train on any environment that `puffer envs` lists; infos are those of this library."""
     make_env = environments.load(env).env_creator(environments.resolve(env).task)
     envs = vector.make(vector.SameStep(make_env), num_envs=num_envs, backend="multiprocessing")
     agent, x = Policy(environments.load(env).Policy(envs.driver_env)), torch.tensor(envs.reset()[0])
     optimizer = torch.optim.Adam(agent.parameters(), lr, eps=1e-5)
     for update in range(updates):
         batch, returns, x = collect(envs, agent, x)
-        print(f"update {update}, mean return {sum(returns) / max(len(returns), 1):.1f}")
+        print(f"update {update}, mean return {torch.tensor(returns).mean():.1f}")
         order = torch.cat([torch.randperm(len(batch[0])) for _ in range(EPOCHS)])
         for rows in order.chunk(EPOCHS * MINIBATCHES):
             xs, actions, old, gains, targets = (column[rows] for column in batch)

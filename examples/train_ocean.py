@@ -11,7 +11,7 @@ from pufferlib.trainer.evaluate import evaluate_policy
 
 
 def main(steps: int = 60_000, run_dir: str | None = None) -> float:
-    """Train Squared; returns the mean score of 100 games, of which 1 is the best."""
+    """Train Squared; returns the mean score of at least 100 games, of which 1 is the best."""
     make_env = ocean.env_creator("squared")
     envs = pufferlib.vector.make(make_env, backend="serial", num_envs=64)
     policy = ocean.Policy(envs.driver_env, hidden_size=128)

@@ -81,6 +81,16 @@ def test_cleanrl_ppo(load, capsys):
     assert re.fullmatch(r"update 0, mean return [12]\d\.\d\n", capsys.readouterr().out)
 
 
+def test_cleanrl_ppo_knows_several_agents_and_says_when_no_episode_ended(load, capsys, monkeypatch):
+    example = load("cleanrl_ppo")
+    example.main("multiagent", updates=1, num_envs=2)
+    monkeypatch.setattr(example, "STEPS", 4)
+    example.main("cartpole", updates=1, num_envs=2)
+    several, none = re.findall(r"mean return (\S+)", capsys.readouterr().out)
+    assert 0 < float(several) < 1
+    assert none == "nan"
+
+
 @pytest.mark.slow
 def test_cleanrl_ppo_learns_and_plays_what_the_flag_says(load, capsys, monkeypatch):
     torch.manual_seed(1)
