@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -37,7 +38,7 @@ class EnvsArguments:
 class InstallArguments:
     """Install what an environment needs, in the versions that are tested together."""
 
-    name: tyro.conf.Positional[str]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """A name from `puffer envs`."""
 
 
@@ -79,6 +80,8 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
     root = lock.find_root()
     if root is None:
         print("No constraints.txt beside this pufferlib: pip takes the newest versions that fit.")
+    if row.system:
+        print(f"{row.name} needs of Debian: {row.apt_line}")  # some of it to be built
     for command in pip_commands(row.extra, root):
         print(f"Installing {row.name}: {' '.join(command)}", flush=True)
         code = run(command)
@@ -140,12 +143,11 @@ def _commands(row: Row) -> Text:
     if not row.installed:
         lines = [*row.remedies, *([row.install] if row.state == "missing" else [])]
         return Text("\n".join(lines), style=STYLES[row.state])
-    usual = next((name for name, task in row.tasks.items() if task == row.default), row.name)
-    others = [name for name in row.tasks if name != usual]
-    return Text(f"puffer train {usual}" + f"\nor {', '.join(others)}" * bool(others))
+    others = [name for name in row.tasks if name != row.usual]
+    return Text(f"puffer train {row.usual}" + f"\nor {', '.join(others)}" * bool(others))
 
 
 def _what_is_left(row: Row) -> str:
     importlib.invalidate_caches()  # pip has written packages since
     left = [line for line in row.remedies if not line.startswith("puffer install")]
-    return "\n".join([f"puffer train {next(iter(row.tasks), row.name)}", *left])
+    return "\n".join([*left, f"puffer train {row.usual}"])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import Annotated
 
 import tyro
 
@@ -24,7 +25,7 @@ SUFFIX = ".in"
 class NewEnvArguments:
     """Write a small environment, its test and its settings into a new package of your own."""
 
-    name: tyro.conf.Positional[str]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """Name of the package: small letters, digits and underscores."""
     native: bool = False
     """Step it in C, compiled when it is imported; needs a C compiler."""

@@ -43,6 +43,9 @@ class Task:
     """The argument of the family's `env_creator`."""
 
 
+MOST_NAMES = 100
+"""Cap of the names in a message: some libraries have a thousand tasks."""
+
 ROWS: Mapping[str, Row] = MappingProxyType({row.name: row for row in FAMILIES})
 """Every family by name."""
 
@@ -76,7 +79,7 @@ def resolve(name: str) -> Task:
             return Task(name, row, row.tasks[name])
     wanted, known = (family, sorted(ROWS)) if slash else (name, names())
     raise ConfigError(
-        f"unknown environment {name!r}{_nearest(wanted, known)} (one of your own: {own.FORM})"
+        f"unknown environment {name!r}{nearest(wanted, known)} (one of your own: {own.FORM})"
     )
 
 
@@ -113,7 +116,7 @@ def require(family: str) -> tuple[ModuleType, ...]:
     except ImportError as error:
         raise EnvironmentSetupError(
             f"{row.name}: {', '.join(row.packages)} is installed but cannot be imported: {error}. "
-            f"Reinstall it with: {row.install} --force-reinstall"
+            f"Reinstall it with: {row.install} --force-reinstall{_of_debian(row)}"
         ) from error
 
 
@@ -125,8 +128,22 @@ def check_task(name: str, tasks: Iterable[str], family: str) -> str:
     """
     known = sorted(tasks)
     if name not in known:
-        raise ConfigError(f"unknown {family} task {name!r}{_nearest(name, known)}")
+        raise ConfigError(f"unknown {family} task {name!r}{nearest(name, known)}")
     return name
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of a message about an unknown name.
+
+    It has the known name that is most like it, or else those that contain it, or else all.
+    """
+    wanted, by_lower = name.lower(), {each.lower(): each for each in known}
+    close = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {by_lower[close[0]]!r}?"
+    alike = [each for lower, each in by_lower.items() if wanted in lower]
+    shown, more = (alike or known)[:MOST_NAMES], len(alike or known) - MOST_NAMES
+    return f"; known: {', '.join(shown)}" + f" and {more:,} more" * (more > 0)
 
 
 def lazy_policies(package: str) -> Callable[[str], Any]:
@@ -144,12 +161,9 @@ def _what_is_missing(row: Row) -> str:
     lacks = f"{row.name} needs {', '.join(row.missing)}, which is not installed"
     if row.obstacle:
         return f"{lacks} and cannot be here: {row.obstacle}"
-    lines = [f"{lacks}. Install it with: puffer install {row.name}   (or: {row.install})"]
-    if row.system:
-        lines.append(f"It also needs of Debian: sudo apt-get install -y {' '.join(row.system)}")
-    return "\n".join(lines)
+    install = f"{lacks}. Install it with: puffer install {row.name}   (or: {row.install})"
+    return install + _of_debian(row)
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+def _of_debian(row: Row) -> str:
+    return f"\nIt also needs of Debian: {row.apt_line}" if row.system else ""

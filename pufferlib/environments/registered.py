@@ -39,8 +39,6 @@ def make_registered(
         wrap: put around the environment, inside the statistics.
         options: of the environment's constructor.
     """
-    if render_mode == "rgb_array":
-        render_without_display()
     env = gymnasium.make(
         name,
         max_episode_steps=max_episode_steps,

@@ -52,6 +52,16 @@ class Row:
         return f"pip install 'pufferlib[{self.extra}]'" if self.extra else "pip install pufferlib"
 
     @property
+    def apt_line(self) -> str:
+        """The line that brings the Debian packages."""
+        return f"sudo apt-get install -y {' '.join(self.system)}"
+
+    @property
+    def usual(self) -> str:
+        """The name that `puffer train` takes for the default task, a short one if there is one."""
+        return next((name for name, task in self.tasks.items() if task == self.default), self.name)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Import names and programs that are not found here; nothing is imported to find out."""
         packages = [name for name in self.packages if importlib.util.find_spec(name) is None]
@@ -87,7 +97,7 @@ class Row:
             return (self.obstacle,)
         lines = [] if self.installed else [f"puffer install {self.name}"]
         if self.system and not self.installed:
-            lines.append(f"sudo apt-get install -y {' '.join(self.system)}")
+            lines.append(self.apt_line)
         if self.file_variable and not os.environ.get(self.file_variable):
             lines.append(f"export {self.file_variable}=FILE, which you bring yourself")
         return tuple(lines)

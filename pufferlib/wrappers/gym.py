@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from pufferlib.wrappers.conversion import accepts, to_gymnasium_space
+from pufferlib.wrappers.conversion import accepts, reset_keywords, to_gymnasium_space
 
 
 class GymToGymnasium(gymnasium.Env[Any, Any]):
@@ -27,6 +27,7 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
         self.action_space = to_gymnasium_space(env.action_space)
         self.metadata = getattr(env, "metadata", None) or {}
         self.render_mode = render_mode or getattr(env, "render_mode", None)
+        self._is_open = True
         self._reset_takes_seed = accepts(env.reset, "seed")
         inner = getattr(env, "unwrapped", env)  # wrappers take anything
         self._render_takes_mode = hasattr(inner, "render") and accepts(inner.render, "mode")
@@ -34,16 +35,18 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """The first observation; `options` go to the environment if it takes them."""
+        """The first observation and its info.
+
+        Raises:
+            APIUsageError: options are given, but the environment's `reset` takes none.
+        """
         super().reset(seed=seed)
-        keywords: dict[str, Any] = {}
-        if seed is not None:
-            if self._reset_takes_seed:
-                keywords["seed"] = seed
-            elif hasattr(self.env, "seed"):
+        keywords = reset_keywords(self.env.reset, seed, options)
+        if seed is not None and not self._reset_takes_seed:
+            del keywords["seed"]
+            if hasattr(self.env, "seed"):
                 self.env.seed(seed)
-        if options is not None and accepts(self.env.reset, "options"):
-            keywords["options"] = options
+        self._is_open = True
         result = self.env.reset(**keywords)
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
             return result
@@ -65,6 +68,7 @@ class GymToGymnasium(gymnasium.Env[Any, Any]):
         return self.env.render()
 
     def close(self) -> None:
-        """Close the environment if it can be closed."""
-        if hasattr(self.env, "close"):
+        """Close the environment if it can be closed; once, as some fail the second time."""
+        if self._is_open and hasattr(self.env, "close"):
             self.env.close()
+        self._is_open = False

@@ -58,6 +58,16 @@ def test_install_calls_pip_with_the_lock_and_returns_its_code(monkeypatch, capsy
     assert command.extra_requirements("classic_control") == ["pygame-ce>=2.5"]
 
 
+def test_install_names_what_debian_has_before_and_how_to_train_after(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: ["x; extra == 'minigrid'"])
+    row = dataclasses.replace(ROWS["minigrid"], system=("g++",))
+    monkeypatch.setattr("pufferlib.environments.ROWS", {"minigrid": row})
+    assert command.install(["minigrid"], run=lambda call: print("pip runs") or 0) == 0
+    needs, _, runs, train = capsys.readouterr().out.splitlines()[-4:]
+    assert needs == "minigrid needs of Debian: sudo apt-get install -y g++"
+    assert (runs, train) == ("pip runs", "puffer train minigrid")
+
+
 def test_install_brings_what_does_not_resolve_after_what_it_needs(monkeypatch, tmp_path):
     (tmp_path / "constraints").mkdir()
     (tmp_path / "constraints" / "nodeps.txt").write_text("[old]\nold-game==1.0  # says so\n")

@@ -60,6 +60,19 @@ def test_every_life_is_an_episode_and_statistics_are_of_the_game(breakout):
     assert set(first) == {"episode_return", "episode_length"}
 
 
+def test_a_reset_in_the_middle_of_a_life_begins_a_new_game(breakout):
+    console = breakout.unwrapped.ale
+    breakout.reset(seed=1)
+    is_lost = False
+    while not is_lost:
+        _, _, is_lost, _, info = breakout.step(0)
+    breakout.reset()
+    assert (info, console.lives()) == ({}, 4), "the same game goes on"
+    breakout.step(0)
+    breakout.reset()
+    assert console.lives() == 5
+
+
 def test_a_whole_game_is_an_episode_where_asked():
     env = atari.make_env("breakout", episodic_life=False)
     _, _, ends, summaries = play(env, 1, 600)
@@ -84,6 +97,8 @@ def test_names():
     assert atari.env_creator("ALE/Pong-v5").args == ("ALE/Pong-v5",)
     with pytest.raises(ConfigError, match="did you mean 'ALE/Breakout-v5'"):
         atari.env_creator("ALE/Braekout-v5")
+    with pytest.raises(ConfigError, match="did you mean 'space_invaders'"):
+        atari.env_creator("space_invader")
 
 
 def test_policies_fit(breakout):

@@ -1,5 +1,6 @@
 """bsuite: names of variants, and measures of an episode instead of sums over a life."""
 
+import numpy as np
 import pytest
 
 from pufferlib.environments import bsuite
@@ -39,6 +40,21 @@ def test_the_return_without_noise_is_reported_beside_the_noisy_one():
 def test_measures_that_are_no_sums_are_left_out():
     (info,) = summaries(bsuite.make_env("cartpole/0"), LEFT, 1)
     assert set(info) == {"raw_return", "episode_return", "episode_length"}
+
+
+def test_the_last_observation_is_shown_as_text():
+    env = bsuite.make_env("catch")
+    observation, _ = env.reset(seed=1)
+    rows = [row.strip(" []").split() for row in env.render().split("\n")]
+    assert np.array_equal(np.array(rows, np.float32), observation)
+    observation, *_ = env.step(STAY)
+    assert env.render().count("1") == observation.sum() == 2, "ball and paddle"
+    deep = bsuite.make_env("deep_sea/20")
+    deep.reset(seed=1)
+    assert "..." not in deep.render(), "large ones are not abridged"
+    silent = bsuite.make_env("catch", render_mode=None)
+    silent.reset(seed=1)
+    assert silent.render() is None
 
 
 def test_a_variant_has_its_settings_and_prints_nothing(capfd):

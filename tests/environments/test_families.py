@@ -19,8 +19,6 @@ from pufferlib import clean_pufferl, environments, vector
 from pufferlib.exceptions import ConfigError
 from pufferlib.testing import check_env, require_equal, rollout
 
-PICTURED = [case for case in CASES if case.render_mode]
-
 
 @pytest.fixture
 def case(request):
@@ -51,6 +49,10 @@ def test_a_family_has_a_creator_its_options_and_policies(case):
     creator = package.env_creator()
     assert named_arguments(creator).items() <= options.items()
     creator(**options).close()
+    drawn_by_itself = options.get("render_mode", case.render_mode)
+    assert (drawn_by_itself or "rgb_array") == case.render_mode, (
+        "what puffer eval --render asks for"
+    )
     assert "hidden_size" in inspect.signature(package.Policy).parameters
     with pytest.raises(AttributeError, match="has no attribute 'Polcy'"):
         package.Polcy  # noqa: B018
@@ -129,7 +131,7 @@ def episodes(record, num_envs):
     return (gone & ended.reshape(per_env).any(axis=2)).sum(axis=0)
 
 
-@on(PICTURED)
+@on(CASES)
 def test_pictures_need_no_display(case, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
     env = case.creator(**case.options | {"render_mode": case.render_mode})

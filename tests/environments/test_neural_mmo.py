@@ -97,6 +97,11 @@ def test_an_unknown_system_is_refused():
         make(systems=("Trade",))
 
 
+def test_an_unknown_option_gets_the_nearest_one():
+    with pytest.raises(ConfigError, match="unknown option 'NPC_NN'; did you mean 'NPC_N'"):
+        make(NPC_NN=16)
+
+
 # -- the policy ----------------------------------------------------------------------------------
 
 

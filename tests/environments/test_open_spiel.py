@@ -86,7 +86,7 @@ def test_illegal_moves_are_refused():
 
 
 def test_games_take_parameters():
-    env, first = game_of("go(board_size=5)", render_mode="ansi")
+    env, first = game_of("go(board_size=5)")
     assert np.sum(masks(first)[0]) == 5 * 5 + 1, "and a pass"
     assert "GoState" in env.render()
 

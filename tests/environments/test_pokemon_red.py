@@ -7,7 +7,7 @@ import pytest
 
 from pufferlib.environments import pokemon_red
 from pufferlib.environments.pokemon_red.progress import Amounts, Progress
-from pufferlib.exceptions import EnvironmentSetupError
+from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 
 pytestmark = pytest.mark.slow
 
@@ -127,6 +127,18 @@ def test_nothing_is_written_beside_the_cartridge(cartridge):
     env.reset(seed=0)
     env.close()
     assert list(cartridge.parent.iterdir()) == [cartridge]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"frame_skip": 8}, "frame_skip above the 8 frames that a button is pressed, got 8"),
+        ({"state": "nowhere.state"}, "the file of a saved state, got 'nowhere.state'"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        pokemon_red.make_env(**options)
 
 
 @pytest.mark.parametrize("options", [{}, {"rom": "nowhere.gb"}])

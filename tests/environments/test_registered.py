@@ -34,6 +34,13 @@ def test_a_wrapper_stands_inside_the_statistics():
     assert infos == [{}, {}, {"episode_return": 6.0, "episode_length": 3}]
 
 
+def test_pictures_of_others_leave_mujoco_alone(monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    make_registered("CartPole-v1", render_mode="rgb_array").close()
+    assert "MUJOCO_GL" not in os.environ, "its import would fail where there is no EGL"
+
+
 @pytest.mark.parametrize(
     ("display", "chosen", "expected"),
     [("", None, "egl"), (":0", None, None), ("", "osmesa", "osmesa")],

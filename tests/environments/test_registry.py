@@ -1,5 +1,6 @@
 """The registry: names, what is installed, messages."""
 
+import dataclasses
 import importlib.util
 import subprocess
 import sys
@@ -47,6 +48,28 @@ def test_an_unknown_name_gets_the_nearest_one(name, nearest):
 def test_a_name_like_no_other_gets_the_list():
     with pytest.raises(ConfigError, match="known: acrobot, .*, squared, "):
         environments.resolve("zzzzzz")
+
+
+TASKS = ["Maze-Large-v0", "Maze-Small-v0", "Sokoban-v0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("sokobn-V0", "; did you mean 'Sokoban-v0'?"),
+        ("MAZE", "; known: Maze-Large-v0, Maze-Small-v0"),
+        ("zzz", "; known: Maze-Large-v0, Maze-Small-v0, Sokoban-v0"),
+    ],
+)
+def test_an_unknown_task_gets_the_nearest_one_or_those_that_contain_it(name, end):
+    with pytest.raises(ConfigError) as caught:
+        environments.check_task(name, TASKS, "grid")
+    assert str(caught.value) == f"unknown grid task '{name}'{end}"
+
+
+def test_a_message_does_not_list_thousands_of_tasks():
+    with pytest.raises(ConfigError, match=r"known: Game0000, .*, Game0099 and 1,100 more$"):
+        environments.check_task("zzz", (f"Game{i:04}" for i in range(1_200)), "console")
 
 
 def test_extras_of_the_registry_exist():
@@ -102,7 +125,16 @@ def test_what_packages_say_of_themselves_at_their_import_is_not_shown(
 
 def test_a_broken_package_is_reported_with_its_own_error(monkeypatch, tmp_path):
     replace_nle(monkeypatch, tmp_path, "raise ImportError('libfoo.so is missing')")
-    with pytest.raises(EnvironmentSetupError, match=r"libfoo\.so is missing.*--force-reinstall"):
+    with pytest.raises(EnvironmentSetupError, match=r"libfoo\.so is missing.*--force-reinstall$"):
+        environments.require("nethack")
+
+
+def test_a_package_that_lacks_a_library_gets_the_line_for_debian(monkeypatch, tmp_path):
+    replace_nle(monkeypatch, tmp_path, "raise ImportError('libvulkan.so.1: cannot open')")
+    row = dataclasses.replace(environments.ROWS["nethack"], system=("libvulkan1", "libegl1"))
+    monkeypatch.setattr(environments, "ROWS", {"nethack": row})
+    line = "sudo apt-get install -y libvulkan1 libegl1"
+    with pytest.raises(EnvironmentSetupError, match=rf"libvulkan\.so\.1(.|\n)*of Debian: {line}$"):
         environments.require("nethack")
 
 

@@ -55,5 +55,10 @@ def test_what_cannot_be_installed_here_says_why(fields, why):
     assert row(packages=("sys",), **fields).state == "installed", "someone has managed"
 
 
+def test_the_usual_name_is_a_short_one_of_the_default_task():
+    assert row(tasks={"game_hard": "hard", "game_easy": "easy"}).usual == "game_easy"
+    assert row(tasks={"game_hard": "hard"}).usual == "game"
+
+
 def test_the_newest_python_is_one_that_works():
     assert row(packages=("not_there",), newest_python=sys.version_info[:2]).state == "missing"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -45,7 +45,7 @@ class EnvConfig:
     """Press FIRE to begin, where a game has it among its actions and waits for it."""
     reward_clip: float | None = 1.0
     """Clips the reward that the learner sees to plus and minus this; statistics keep the score."""
-    render_mode: str | None = None
+    render_mode: Literal["rgb_array"] | None = None
     """'rgb_array': `render()` returns the screen `(210, 160, 3)`."""
 
 
@@ -59,30 +59,30 @@ class EpisodicLife(gymnasium.Wrapper[Frames, int, Frames, int]):
     def __init__(self, env: gymnasium.Env[Frames, int]) -> None:
         super().__init__(env)
         self._lives = 0
-        self._is_over = True
+        self._goes_on = False  # the last step ended a life and left others
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Frames, dict[str, Any]]:
-        """A new game if the last one is over or a seed is given, else the next life."""
-        if self._is_over or seed is not None:
-            observation, info = self.env.reset(seed=seed, options=options)
-        else:
+        """The next life where the last step ended one, else a new game; so also with a seed."""
+        if self._goes_on and seed is None:
             observation, _, terminal, truncation, info = self.env.step(0)
             if terminal or truncation:  # the game's summary is in the info
                 observation, _ = self.env.reset(options=options)
-        self._is_over = False
+        else:
+            observation, info = self.env.reset(seed=seed, options=options)
+        self._goes_on = False
         self._lives = self._count_lives()
         return observation, info
 
     def step(self, action: int) -> tuple[Frames, Any, bool, bool, dict[str, Any]]:
         """One step; terminal also when a life was lost."""
         observation, reward, terminal, truncation, info = self.env.step(action)
-        self._is_over = terminal or truncation
         lives = self._count_lives()
-        terminal = terminal or 0 < lives < self._lives
+        lost_one = 0 < lives < self._lives
+        self._goes_on = lost_one and not (terminal or truncation)
         self._lives = lives
-        return observation, reward, terminal, truncation, info
+        return observation, reward, terminal or lost_one, truncation, info
 
     def _count_lives(self) -> int:
         lives: int = self.env.unwrapped.ale.lives()
@@ -118,7 +118,7 @@ def make_env(
     episodic_life: bool = True,
     fire_on_reset: bool = True,
     reward_clip: float | None = 1.0,
-    render_mode: str | None = None,
+    render_mode: Literal["rgb_array"] | None = None,
 ) -> GymnasiumPufferEnv:
     """Make a game by its Gymnasium id (`ALE/Breakout-v5`) or name (`breakout`); see `EnvConfig`.
 
@@ -170,4 +170,4 @@ def _game_id(name: str) -> str:
     gymnasium.register_envs(ale_py)
     ids = [key for key in gymnasium.registry if key.startswith("ALE/") and key.endswith("-v5")]
     by_name = {gymnasium.spec(key).kwargs["game"]: key for key in ids}
-    return by_name.get(name) or check_task(name, ids, "atari")
+    return by_name.get(name) or check_task(name, [*ids, *by_name], "atari")

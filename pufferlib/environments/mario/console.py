@@ -1,4 +1,4 @@
-"""What nes-py's console lacks: sums of bytes under NumPy 2, pictures that stay, and a second close.
+"""What nes-py's console lacks: sums of bytes under NumPy 2, and pictures that stay.
 
 nes-py 8.2.1, the newest for Python 3.11, was written for NumPy 1, where a byte times 256 is a
 larger number. NumPy 2 calls that an overflow.
@@ -34,16 +34,8 @@ def _set_memory(env: Any, memory: NDArray[np.uint8]) -> None:
 
 
 class Console(GymToGymnasium):
-    """A game of nes-py, which draws into one picture forever and can be closed only once."""
-
-    _is_open = True
+    """A game of nes-py, which draws into one picture forever."""
 
     def render(self) -> NDArray[np.uint8] | None:
         """The screen `(240, 256, 3)` as it is now; None without a `render_mode`."""
         return None if self.render_mode is None else super().render().copy()
-
-    def close(self) -> None:
-        """Close the game, the first time."""
-        if self._is_open:
-            self._is_open = False
-            super().close()

@@ -16,7 +16,7 @@ from gymnasium.wrappers import TransformObservation
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task, require
-from pufferlib.environments.registered import Env, make_registered
+from pufferlib.environments.registered import Env, make_registered, render_without_display
 
 TASKS = (
     "Ant-v5",
@@ -56,6 +56,8 @@ def make_env(
     """
     task = check_task(name, TASKS, "mujoco")
     require("mujoco")
+    if render_mode is not None:
+        render_without_display()
     return make_registered(task, max_episode_steps, render_mode, _in_float32)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pufferlib.emulation import PettingZooPufferEnv
-from pufferlib.environments import check_task, require
+from pufferlib.environments import check_task, nearest, require
 from pufferlib.environments.neural_mmo.world import World
 from pufferlib.exceptions import ConfigError
 from pufferlib.postprocess import MultiagentEpisodeStats
@@ -67,7 +67,7 @@ def make_env(
         options: what else to set in the configuration, by `nmmo`'s names, such as `NPC_N=16`.
 
     Raises:
-        ConfigError: there is no such size or system.
+        ConfigError: there is no such size, system or option.
         EnvironmentSetupError: `nmmo` is not installed.
     """
     (nmmo,) = require("neural_mmo")
@@ -77,7 +77,10 @@ def make_env(
     bases = tuple(getattr(nmmo.config, part) for part in (size, *systems))
     config = type("Config", bases, {})()
     named = {"PLAYER_N": num_players, "HORIZON": horizon, "MAP_N": num_maps}
+    known = list(config)
     for key, value in (named | options).items():
+        if key not in known:
+            raise ConfigError(f"neural_mmo: unknown option {key!r}{nearest(key, known)}")
         if value is not None:
             config.set(key, value)
     return PettingZooPufferEnv(MultiagentEpisodeStats(World(config, nmmo.Env, render_mode)))

@@ -29,7 +29,7 @@ class EnvConfig:
     that, instead of what they see now."""
     max_episode_steps: int | None = None
     """Truncate games after this many moves; None: OpenSpiel's bound for the game."""
-    render_mode: Literal["ansi"] | None = None
+    render_mode: Literal["ansi"] | None = "ansi"
     """'ansi': `render()` returns the state as text."""
 
 
@@ -37,7 +37,7 @@ def make_env(
     name: str = "connect_four",
     whole_history: bool = False,
     max_episode_steps: int | None = None,
-    render_mode: Literal["ansi"] | None = None,
+    render_mode: Literal["ansi"] | None = "ansi",
 ) -> PettingZooPufferEnv:
     """Make a game by OpenSpiel's name, with statistics of each player; see `EnvConfig`.
 

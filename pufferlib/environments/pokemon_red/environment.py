@@ -26,7 +26,7 @@ from gymnasium import wrappers
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import ROWS, check_task, require
 from pufferlib.environments.pokemon_red.progress import Amounts, Progress
-from pufferlib.exceptions import EnvironmentSetupError
+from pufferlib.exceptions import ConfigError, EnvironmentSetupError
 from pufferlib.postprocess import EpisodeStats
 
 DEFAULT = "pokemon_red"
@@ -80,6 +80,7 @@ class GameBoy(gymnasium.Env[Screen, int]):
 
     def __init__(self, config: EnvConfig) -> None:
         (pyboy,) = require("pokemon_red")
+        _require_possible(config)
         self.render_mode = config.render_mode
         self._config = config
         worth = Amounts(
@@ -144,7 +145,7 @@ def make_env(name: str = DEFAULT, **options: Any) -> GymnasiumPufferEnv:
     """Make the game, with episode statistics; `options` are those of `EnvConfig`.
 
     Raises:
-        ConfigError: the name is another one.
+        ConfigError: the name is another one, `frame_skip` is too small, or `state` is no file.
         EnvironmentSetupError: `pyboy` is not installed, or there is no cartridge.
     """
     check_task(name, (DEFAULT,), "pokemon_red")
@@ -160,6 +161,19 @@ def env_creator(name: str = DEFAULT) -> Callable[..., GymnasiumPufferEnv]:
         ConfigError: the name is another one.
     """
     return functools.partial(make_env, check_task(name, (DEFAULT,), "pokemon_red"))
+
+
+def _require_possible(config: EnvConfig) -> None:
+    if config.frame_skip <= HELD:
+        raise ConfigError(
+            f"pokemon_red: expected a frame_skip above the {HELD} frames that a button is pressed, "
+            f"got {config.frame_skip}"
+        )
+    if config.state is not None and not Path(config.state).is_file():
+        raise ConfigError(
+            f"pokemon_red: expected the file of a saved state, got {config.state!r}; PyBoy's "
+            "window (python -m pyboy ROM) saves one with the key Z"
+        )
 
 
 def _file(rom: str | None) -> Path:

@@ -22,10 +22,9 @@ from gymnasium import wrappers
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task, require
-from pufferlib.environments.atari.environment import NoInfo
 from pufferlib.exceptions import EnvironmentSetupError
 from pufferlib.postprocess import EpisodeStats
-from pufferlib.wrappers import ResizeObservation
+from pufferlib.wrappers import NoInfo, ResizeObservation
 
 DEFAULT = "Airstriker-Genesis-v0"
 
