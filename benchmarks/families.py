@@ -35,7 +35,7 @@ HEADINGS = ("environment", "seed", "steps", "seconds", "random", "trained", "sco
 STEPS = {
     "battle": 400_000,
     "box2d": 500_000,
-    "breakout": 1_000_000,
+    "breakout": 300_000,
     "cartpole": 300_000,
     "crafter": 200_000,
     "highway": 10_000,
@@ -45,7 +45,7 @@ STEPS = {
     "mpe": 500_000,
     "mujoco": 500_000,
     "nethack": 200_000,
-    "neural_mmo": 300_000,
+    "neural_mmo": 100_000,
     "procgen": 1_000_000,
 }
 """Environments that are trained unless others are named, and agent steps of each."""
