@@ -174,6 +174,33 @@ def test_structured_observations_of_a_pettingzoo_env_are_unpacked_exactly():
     envs.close()
 
 
+class PolicyInHalves(Policy):
+    """The same with its forward pass broken into an encode and a decode step."""
+
+    def encode_observations(self, env_outputs):
+        return self.encoder(env_outputs.reshape(env_outputs.shape[0], -1).float())
+
+    def decode_actions(self, hidden, lookup=None):
+        return [dec(hidden) for dec in self.decoders], self.value_head(hidden)
+
+
+def test_the_walk_throughs_policy_is_given_a_memory():
+    import pufferlib.models
+
+    envs = pufferlib.vector.make(market_creator, num_envs=2)
+    env = envs.driver_env
+    policy = pufferlib.models.LSTMWrapper(env, PolicyInHalves(env))
+    cleanrl_policy = pufferlib.frameworks.cleanrl.RecurrentPolicy(policy)
+    obs = torch.from_numpy(envs.reset()[0])
+    actions, *_, state = cleanrl_policy.get_action_and_value(obs)
+    assert actions.shape == (4, 2)
+    envs.step(actions.numpy())
+    fresh, remembering = (cleanrl_policy.get_value(obs, given) for given in (None, state))
+    assert fresh.shape == (4, 1)
+    assert not torch.equal(fresh, remembering)
+    envs.close()
+
+
 def test_recurrent_policy_for_cleanrl():
     import pufferlib.environments.nethack
     import pufferlib.models

@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from masked_toys import Picky
 from toys import Echo, Scripted, pair_game
 
@@ -202,7 +202,9 @@ def test_one_environment_is_evaluated_by_their_own_function():
 
 ACTIONS = {
     "choice": Discrete(3),
+    "counted from five": Discrete(3, start=5),
     "choices": MultiDiscrete([2, 3]),
+    "bits": MultiBinary(3),
     "values": Box(-1, 1, (2,), np.float32),
     "mixed": gymnasium.spaces.Dict({"a": Discrete(3), "b": Box(-1, 1, (2,), np.float32)}),
 }
@@ -226,6 +228,9 @@ def test_a_policy_acts_and_is_evaluated(space, tmp_path):
     greedy, _ = model.predict(rows.numpy(), deterministic=True)
     np.testing.assert_array_equal(greedy, likeliest.detach().numpy())
     model.learn(32)
+    received = [action for taken in envs.get_attr("received") for action in taken]
+    assert len(received) == 32
+    assert all(space.contains(action) for action in received)
     assert model.policy.policy is not policy
     model.save(tmp_path / "model.zip")
     loaded = PPO.load(tmp_path / "model.zip", device="cpu")
