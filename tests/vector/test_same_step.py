@@ -87,6 +87,39 @@ def test_agents_that_leave_earlier_have_their_last_observation_too():
     assert observations[3].tolist() == [[10, 0], [11, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("backend", ["serial", "sync"])
+def test_a_reset_after_an_end_shows_no_flags_of_it(backend):
+    creator = functools.partial(make_echo, length=1, truncates=True)
+    with make(SameStep(creator), backend, num_envs=2) as vecenv:
+        vecenv.reset()
+        assert vecenv.step(np.ones(2, np.int64))[3].all()
+        vecenv.async_reset()
+        observations, rewards, terminals, truncations, _, _, masks = vecenv.recv()
+        assert observations[:, 1].tolist() == [-1, -1]
+        assert not np.any([rewards, terminals, truncations])
+        assert masks.all()
+        assert vecenv.step(np.ones(2, np.int64))[3].all()
+
+
+class Once(Echo):
+    """Can be reset once."""
+
+    def reset(self, *, seed=None, options=None):
+        if self.resets:
+            raise ValueError("no second episode")
+        return super().reset(seed=seed, options=options)
+
+
+def test_an_error_of_the_next_episode_is_told_by_the_step_that_begins_it():
+    with make(SameStep(lambda: emulate(Once(length=2))), "serial", num_envs=1) as vecenv:
+        vecenv.reset(seed=3)
+        vecenv.step([0])
+        with pytest.raises(WorkerError, match=r"environment 0 .*no second episode"):
+            vecenv.step([0])
+        with pytest.raises(APIUsageError, match="closed"):
+            vecenv.reset()
+
+
 def test_agents_that_reset_one_by_one_are_refused():
     class Alone(Counters):
         def _end(self):
