@@ -65,8 +65,8 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
 
     Raises:
         ConfigError: the name is unknown (the message has the nearest one), or a user's own.
-        EnvironmentSetupError: it cannot be installed here; or pufferlib was not installed by pip,
-            so that its extras are unknown.
+        EnvironmentSetupError: it cannot be installed here, or not without the repository's lock;
+            or pufferlib was not installed by pip, so that its extras are unknown.
     """
     name = parse_arguments(InstallArguments, arguments, "puffer install").name
     row = environments.resolve(name).row
@@ -78,6 +78,11 @@ def install(arguments: Sequence[str], run: Runner = subprocess.call) -> int:
         print(f"{row.name} is part of every installation; nothing to install.")
         return 0
     root = lock.find_root()
+    if root is None and row.without_dependencies:
+        raise EnvironmentSetupError(
+            f"{row.name} is installed from {lock.NODEPS}, which is not beside this "
+            "pufferlib; install pufferlib from a checkout of its repository: pip install -e ."
+        )
     if root is None:
         print("No constraints.txt beside this pufferlib: pip takes the newest versions that fit.")
     if row.system:
@@ -142,7 +147,7 @@ def _description(row: Row) -> Text:
 def _commands(row: Row) -> Text:
     if not row.installed:
         lines = [*row.remedies, *([row.install] if row.state == "missing" else [])]
-        return Text("\n".join(lines), style=STYLES[row.state])
+        return Text("\n".join(dict.fromkeys(lines)), style=STYLES[row.state])
     others = [name for name in row.tasks if name != row.usual]
     return Text(f"puffer train {row.usual}" + f"\nor {', '.join(others)}" * bool(others))
 

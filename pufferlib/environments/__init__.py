@@ -114,9 +114,10 @@ def require(family: str) -> tuple[ModuleType, ...]:
             warnings.simplefilter("ignore")
             return tuple(importlib.import_module(package) for package in row.packages)
     except ImportError as error:
+        again = "" if row.without_dependencies else " --force-reinstall"
         raise EnvironmentSetupError(
             f"{row.name}: {', '.join(row.packages)} is installed but cannot be imported: {error}. "
-            f"Reinstall it with: {row.install} --force-reinstall{_of_debian(row)}"
+            f"Reinstall it with: {row.install}{again}{_of_debian(row)}"
         ) from error
 
 
@@ -161,8 +162,8 @@ def _what_is_missing(row: Row) -> str:
     lacks = f"{row.name} needs {', '.join(row.missing)}, which is not installed"
     if row.obstacle:
         return f"{lacks} and cannot be here: {row.obstacle}"
-    install = f"{lacks}. Install it with: puffer install {row.name}   (or: {row.install})"
-    return install + _of_debian(row)
+    by_pip = "" if row.without_dependencies else f"   (or: {row.install})"
+    return f"{lacks}. Install it with: puffer install {row.name}{by_pip}{_of_debian(row)}"
 
 
 def _of_debian(row: Row) -> str:

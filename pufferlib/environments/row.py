@@ -26,6 +26,9 @@ class Row:
     """Short command-line names of tasks; the name of the family means the default task."""
     extra: str | None = None
     """The extra of pufferlib that installs it; None: a plain installation has everything."""
+    without_dependencies: bool = False
+    """What it declares to need is out of date: the extra has what it really needs, and
+    `puffer install` adds it from `constraints/nodeps.txt`; pip by itself does not."""
     packages: tuple[str, ...] = ()
     """Import names that must be found."""
     commands: tuple[str, ...] = ()
@@ -49,6 +52,8 @@ class Row:
     @property
     def install(self) -> str:
         """The line that brings what is missing of Python packages."""
+        if self.without_dependencies:
+            return f"puffer install {self.name}"
         return f"pip install 'pufferlib[{self.extra}]'" if self.extra else "pip install pufferlib"
 
     @property

@@ -80,6 +80,22 @@ def test_install_brings_what_does_not_resolve_after_what_it_needs(monkeypatch, t
     assert len(command.pip_commands("nethack", tmp_path)) == 1
 
 
+def test_install_does_not_pretend_where_there_is_no_lock(monkeypatch, capsys):
+    monkeypatch.setattr("pufferlib.lock.find_root", lambda: None)
+    assert main(["install", "procgen"]) == 1
+    assert "procgen is installed from constraints/nodeps.txt" in capsys.readouterr().err
+
+
+def test_a_line_of_pip_that_would_not_bring_it_is_not_named(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "160")
+    hide_package(monkeypatch, "procgen")
+    assert main(["train", "procgen"]) == 1
+    assert main(["envs"]) == 0
+    text = "".join(capsys.readouterr())
+    assert "puffer install procgen" in text
+    assert "pufferlib[procgen]" not in text
+
+
 def test_install_says_what_pip_cannot_bring(monkeypatch, capsys):
     row = Row(name="far", description="", default="x", packages=("no_such_module",))
     monkeypatch.setattr(

@@ -1,9 +1,12 @@
 """Rows of the registry: what is missing, what is impossible, and what to do about it."""
 
+import configparser
 import sys
+from pathlib import Path
 
 import pytest
 
+from pufferlib.environments import ROWS
 from pufferlib.environments.row import Row
 
 
@@ -53,6 +56,14 @@ def test_what_cannot_be_installed_here_says_why(fields, why):
     assert impossible.state == "impossible"
     assert impossible.remedies[0].startswith(why)
     assert row(packages=("sys",), **fields).state == "installed", "someone has managed"
+
+
+def test_what_pip_does_not_bring_by_itself_is_what_the_list_without_dependencies_has():
+    listed = configparser.ConfigParser(allow_no_value=True, delimiters=("\0",))
+    listed.read(Path(__file__).parents[2] / "constraints" / "nodeps.txt")
+    rows = [row for row in ROWS.values() if row.without_dependencies]
+    assert {row.extra for row in rows} == set(listed.sections()) - {"bench"}
+    assert [row.install for row in rows] == [f"puffer install {row.name}" for row in rows]
 
 
 def test_the_usual_name_is_a_short_one_of_the_default_task():

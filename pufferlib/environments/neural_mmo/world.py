@@ -1,18 +1,4 @@
-"""Neural MMO's environment as others of today are: masks by name, short infos, pictures.
-
-What Neural MMO 2.1 does, and what is changed here:
-
-* The allowed actions are an observation, `ActionTargets`. Here they are `action_mask`, which
-  policies obey. (Who has somebody in reach may not choose to attack nobody: that is the game's.)
-* Observations hold the embedding of a task, 8 kB of zeros unless a curriculum sets tasks. Here they
-  have it only with a curriculum.
-* Infos have a key for each agent and task, so that their means over agents say nothing. Here a life
-  ends with `exploration` (squares that it came from the edge towards the centre), `level` (of its
-  best skill) and `player_kills`; `task_progress` (0 to 1) is added with a curriculum.
-* Maps are written to the working directory, where the workers would overwrite each other's. Here
-  every environment has a folder of its own, removed by `close()` or at interpreter exit.
-* `render()` does nothing, as Neural MMO is shown by a program of its own. Here it draws the map.
-"""
+"""Neural MMO's environment as others of today are: masks by name, short infos, pictures."""
 
 from __future__ import annotations
 
