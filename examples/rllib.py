@@ -1,6 +1,6 @@
 """RLlib trains a policy with memory over environments that pufferlib steps.
 
-pip install -c constraints/rllib.txt -e . 'ray[rllib]'   # in a virtual environment of its own
+pip install -c constraints/rllib.txt -e '.[rllib]'   # in a virtual environment of its own
 python examples/rllib.py
 """
 

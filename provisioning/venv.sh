@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Set up pufferlib in a virtual environment and run a command in it.
 #
-#   provisioning/venv.sh [--venv DIR] EXTRAS [-- COMMAND [ARGUMENT...]]
+#   provisioning/venv.sh [--venv DIR] [--lock FILE] EXTRAS [-- COMMAND [ARGUMENT...]]
 #
 #   provisioning/venv.sh nethack -- puffer train nethack
 #   provisioning/venv.sh dev -- pytest -n auto
 #
 # EXTRAS are names from pyproject.toml, separated by commas. The versions are those of
-# constraints.txt. A second run with nothing new to install starts the command at once.
+# constraints.txt, or of the file of the repository that --lock names: 'constraints/rllib.txt' for
+# the extra rllib. A second run with nothing new to install starts the command at once.
 #
 # Variables:
 #   PUFFER_TORCH_INDEX     package index to take torch from. Set it to PyTorch's CPU wheel index on
@@ -19,6 +20,7 @@ set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=$ROOT/.venv
+LOCK=constraints.txt
 # Debian 12's own pip is of 2023 and takes three times as long to find out what to install.
 PIP=pip==26.3
 EXTRAS=
@@ -41,7 +43,7 @@ usage() {
 
 usage_error() {
     say "error: $1"
-    say "usage: provisioning/venv.sh [--venv DIR] EXTRAS [-- COMMAND [ARGUMENT...]]"
+    say "usage: provisioning/venv.sh [--venv DIR] [--lock FILE] EXTRAS [-- COMMAND [ARGUMENT...]]"
     exit 2
 }
 
@@ -55,6 +57,11 @@ parse_arguments() {
             --venv)
                 (($# > 1)) || usage_error "--venv: expected a directory"
                 VENV=$2
+                shift 2
+                ;;
+            --lock)
+                (($# > 1)) || usage_error "--lock: expected a file, such as constraints/rllib.txt"
+                LOCK=$2
                 shift 2
                 ;;
             --)
@@ -73,6 +80,7 @@ parse_arguments() {
     done
     [[ -n $EXTRAS ]] || usage_error "EXTRAS: expected at least one, such as nethack or dev"
     [[ $VENV == /* ]] || VENV=$PWD/$VENV
+    [[ -f $ROOT/$LOCK ]] || usage_error "--lock: $LOCK is no file of the repository"
 }
 
 # What the system lacks, and the one line that brings it.
@@ -143,13 +151,13 @@ sys.exit(not header.exists())' || missing+=(python3-dev)
 
 # One line that changes whenever something must be installed again.
 lock_state() {
-    "$PYTHON" - "$ROOT" "${PUFFER_TORCH_INDEX:-}" <<'PYTHON'
+    "$PYTHON" - "$ROOT" "$LOCK" "${PUFFER_TORCH_INDEX:-}" <<'PYTHON'
 import hashlib, pathlib, sys
 
-root, index = pathlib.Path(sys.argv[1]), sys.argv[2]
+root, lock, index = pathlib.Path(sys.argv[1]), *sys.argv[2:]
 digest = hashlib.sha256(f"{sys.version}|{root}|{index}".encode())
 native = sorted(p for p in (root / "pufferlib" / "native").iterdir() if p.suffix != ".py")
-names = [root / "constraints.txt", root / "pyproject.toml", root / "CMakeLists.txt", *native]
+names = [root / lock, root / "pyproject.toml", root / "CMakeLists.txt", *native]
 for path in filter(pathlib.Path.is_file, names):
     digest.update(path.read_bytes())
 print(digest.hexdigest())
@@ -175,7 +183,7 @@ install_torch() {
         # Dependencies come from the usual index: this one has few versions of them. Forced,
         # because another variant of the same version would count as installed.
         pip_install --no-compile --no-deps --force-reinstall --index-url "$PUFFER_TORCH_INDEX" \
-            -c constraints.txt torch
+            -c "$LOCK" torch
     elif ! has_nvidia_gpu && ! compgen -G "$VENV/lib/python*/site-packages/torch" >/dev/null; then
         say "note: no NVIDIA GPU here; torch with CUDA takes gigabytes, PUFFER_TORCH_INDEX=..." \
             "(PyTorch's CPU wheel index, see README) avoids that"
@@ -187,11 +195,11 @@ install() {
     : >"$VENV/install.log"
     # Relative, since pip splits these variables at spaces; they lock the isolated build as well.
     cd "$ROOT"
-    export PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+    export PIP_CONSTRAINT=$LOCK PIP_BUILD_CONSTRAINT=constraints.txt
     pip_install "$PIP"
     install_torch
     # pip would compile ten times the modules that are ever imported.
-    pip_install --no-compile -c constraints.txt -e ".[$EXTRAS]"
+    pip_install --no-compile -c "$LOCK" -e ".[$EXTRAS]"
     "$VENV/bin/python" -c 'import pufferlib.commands.train
 from pufferlib import native
 print("native core:", "compiled" if native.available else "not built, NumPy is used")' >&2

@@ -14,16 +14,19 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "constraints.txt"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+ALL_EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+ISLANDS = {"rllib", "tianshou"}
+"""Extras with locks of their own."""
+EXTRAS = {extra: texts for extra, texts in ALL_EXTRAS.items() if extra not in ISLANDS}
 
 
-def lock_lines():
-    lines = (line.split("#")[0].strip() for line in LOCK.read_text().splitlines())
+def lock_lines(lock=LOCK):
+    lines = (line.split("#")[0].strip() for line in lock.read_text().splitlines())
     return [Requirement(line) for line in lines if line]
 
 
-def pins():
-    return {canonicalize_name(line.name): line.specifier for line in lock_lines()}
+def pins(lock=LOCK):
+    return {canonicalize_name(line.name): line.specifier for line in lock_lines(lock)}
 
 
 def dependencies(name, extras, declared=None):
@@ -61,7 +64,7 @@ def closure(requirements):
 
 def ours(extras):
     """What pyproject.toml asks for, the core and these extras."""
-    texts = PYPROJECT["project"]["dependencies"] + [t for extra in extras for t in EXTRAS[extra]]
+    texts = PYPROJECT["project"]["dependencies"] + [t for e in extras for t in ALL_EXTRAS[e]]
     return list(dependencies("pufferlib", extras, texts))
 
 
@@ -104,6 +107,15 @@ def test_the_lock_is_within_what_pyproject_allows():
         if name != "pufferlib":
             (pin,) = pins()[name]
             assert requirement.specifier.contains(pin.version), requirement
+
+
+@pytest.mark.parametrize("extra", sorted(ISLANDS))
+def test_an_island_pins_what_it_asks_for_beside_the_smoke_tests(extra):
+    locked = pins(ROOT / "constraints" / f"{extra}.txt")
+    for requirement in ours(["smoke", extra]):
+        (pin,) = locked[canonicalize_name(requirement.name)]
+        assert requirement.specifier.contains(pin.version), requirement
+        assert pin.operator == "=="
 
 
 def test_build_requirements_are_the_locked_versions():

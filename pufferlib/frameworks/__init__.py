@@ -11,8 +11,8 @@ INSTALL = {
     "gymnasium": "pip install pufferlib",
     "sb3": "pip install 'pufferlib[sb3]'",
     "torchrl": "pip install 'pufferlib[torchrl]'",
-    "rllib": "pip install -c constraints/rllib.txt -e . 'ray[rllib]'",
-    "tianshou": "pip install -c constraints/tianshou.txt -e . tianshou",
+    "rllib": "pip install -c constraints/rllib.txt -e '.[rllib]'",
+    "tianshou": "pip install -c constraints/tianshou.txt -e '.[tianshou]'",
 }
 
 

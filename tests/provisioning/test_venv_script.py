@@ -90,6 +90,8 @@ def venv_sh(bin_dir, *arguments, **variables):
         ([], "EXTRAS: expected at least one"),
         (["--"], "--: expected a command"),
         (["--venv"], "--venv: expected a directory"),
+        (["--lock"], "--lock: expected a file"),
+        (["--lock", "no.txt", "dev"], "--lock: no.txt is no file of the repository"),
         (["--fast", "dev"], "--fast: unknown option"),
         (["dev", "pytest"], "pytest: expected -- between extras and command"),
     ],
@@ -180,6 +182,17 @@ def test_installs_once_for_each_list_of_extras(bin_dir, fake_python, tmp_path):
     assert installed()[-1].endswith("-e .[test]")
     venv_sh(bin_dir, "--venv", "made", "nethack")
     assert installed() == []
+
+
+def test_an_island_is_installed_under_its_lock(bin_dir, fake_python):
+    calls = fake_python()
+    for lock in ("rllib", "tianshou", "tianshou"):
+        venv_sh(bin_dir, "--venv", "made", "--lock", f"constraints/{lock}.txt", "smoke")
+    installed = [line for line in calls.read_text().splitlines() if line.endswith("-e .[smoke]")]
+    assert [line.split(" -c ")[1].split()[0] for line in installed] == [
+        "constraints/rllib.txt",
+        "constraints/tianshou.txt",  # another lock, another state; the third time there is none
+    ]
 
 
 def test_the_command_may_write_bytecode(bin_dir, fake_python):
