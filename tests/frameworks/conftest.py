@@ -1,7 +1,8 @@
 """Which modules are collected where their library is not installed.
 
 A module imports its library, so it cannot say more than that it is missing. Where the tier of its
-tests runs it does; elsewhere it is left out, as CI fails what is skipped.
+long tests runs it does; elsewhere it is left out, as CI fails what is skipped. So the short tests
+of RLlib and Tianshou run in the virtual environments of these: the stage `islands` of .ci/run.
 """
 
 import importlib.util
@@ -12,7 +13,7 @@ TIERS = {
     "test_tianshou.py": ("tianshou", "bench"),
     "test_torchrl.py": ("torchrl", "slow"),
 }
-"""The package that tells whether the library is there, and the mark of the module's tests."""
+"""The package that tells whether the library is there, and the mark of the module's long tests."""
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -1,6 +1,6 @@
 """RLlib plays and trains our environments and policies, with memory or with several agents too.
 
-In the virtual environment of `constraints/rllib.txt`: `pytest -m bench` and this file.
+In the virtual environment of `constraints/rllib.txt`, where plain `pytest` collects it too.
 """
 
 import functools
@@ -13,7 +13,7 @@ import pytest
 import torch
 from toys import COMINGS_AND_GOINGS, Lives, emulate
 
-from pufferlib.environments import classic_control, ocean
+from pufferlib.environments import classic_control, mpe, ocean
 from pufferlib.models import Default, LSTMWrapper
 
 pytest.importorskip("ray.rllib", exc_type=ImportError)
@@ -25,7 +25,7 @@ from ray.rllib.core.columns import Columns
 from pufferlib.frameworks.rllib import Module, MultiAgent, module_spec, register
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +80,18 @@ def test_a_recurrent_module_over_a_sequence_is_the_one_that_acted():
     torch.testing.assert_close(values, module.compute_values(batch))
 
 
-def train(creator, batches, size, rate, policy=Default, vectors=0, horizon=None, **training):
-    """Train with PPO; the mean return after each batch. `vectors`: environments as one of ours."""
+def train(
+    creator, batches, size, rate, policy=Default, vectors=0, horizon=None, own=None, **training
+):
+    """Train with PPO; the mean return after each batch.
+
+    vectors: environments as one of ours; 0: PettingZoo's.
+    own: the id of RLlib's own environments to train over instead.
+    """
     register("puffer", creator)
     config = (
         PPOConfig()
-        .environment("puffer")
+        .environment(own or "puffer")
         .env_runners(num_env_runners=0, rollout_fragment_length=horizon or "auto")
         .learners(num_learners=0)
         .rl_module(rl_module_spec=module_spec(policy, creator, max_seq_len=horizon or 20))
@@ -102,7 +108,8 @@ def train(creator, batches, size, rate, policy=Default, vectors=0, horizon=None,
     )
     if vectors:
         config.env_runners(
-            gym_env_vectorize_mode="vector_entry_point", num_envs_per_env_runner=vectors
+            gym_env_vectorize_mode="sync" if own else "vector_entry_point",
+            num_envs_per_env_runner=vectors,
         )
     else:
         config.env_runners(num_envs_per_env_runner=16).multi_agent(
@@ -134,15 +141,18 @@ class TestTraining:
         example = runpy.run_path(str(ROOT / "examples" / "rllib.py"))
         assert 0.3 < example["main"](batches=2) < 0.7
 
+    @pytest.mark.slow
     def test_structured_observations(self):
         creator = ocean.env_creator("spaces")
         returns = train(creator, 12, 1024, 5e-3, vectors=128, horizon=8, entropy_coeff=0.01)
         assert returns[-1] >= 0.9
 
+    @pytest.mark.slow
     def test_several_agents(self):
         creator = functools.partial(ocean.env_creator("multiagent"), roles="drawn")
         assert train(creator, 10, 512, 5e-3)[-1] >= 0.9 * 2  # of two agents in all
 
+    @pytest.mark.bench
     def test_memory(self):
         creator = ocean.env_creator("memory")
         returns = train(
@@ -150,9 +160,17 @@ class TestTraining:
         )
         assert returns[-1] >= 0.9
 
-    def test_cartpole(self):
+    @pytest.mark.bench
+    def test_cartpole_as_over_environments_of_its_own(self):
         creator = classic_control.env_creator("CartPole-v1")
-        returns = train(
-            creator, 45, 2048, 2.5e-3, vectors=16, horizon=128, num_epochs=6, entropy_coeff=0.01
-        )
-        assert returns[-10:].mean() >= 250
+        options = {"vectors": 16, "horizon": 128, "num_epochs": 6, "entropy_coeff": 0.01}
+        ours = train(creator, 45, 2048, 2.5e-3, **options)
+        own = train(creator, 45, 2048, 2.5e-3, own="CartPole-v1", **options)
+        np.testing.assert_allclose(ours, own, rtol=1e-6)  # rewards are float32 and float64
+        assert ours[-10:].mean() >= 250
+
+    @pytest.mark.bench
+    def test_a_game_of_pettingzoo(self):
+        """Three that spread over three landmarks; they do not learn within the first batch."""
+        returns = train(mpe.env_creator("simple_spread"), 40, 2400, 2e-3, entropy_coeff=0.01)
+        assert returns[-5:].mean() >= returns[0] + 10

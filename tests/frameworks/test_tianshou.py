@@ -1,12 +1,13 @@
 """Tianshou plays and trains our vectorized environments and policies.
 
-In the virtual environment of `constraints/tianshou.txt`: `pytest -m bench` and this file.
+In the virtual environment of `constraints/tianshou.txt`, where plain `pytest` collects it too.
 """
 
 import functools
 import re
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -22,11 +23,12 @@ pytest.importorskip("tianshou")
 from tianshou.algorithm import PPO
 from tianshou.algorithm.optim import AdamOptimizerFactory
 from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
 from tianshou.utils.torch_utils import policy_within_training_step
 
 from pufferlib.frameworks.tianshou import TianshouVectorEnv, actor_critic
 
-pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(600)
 
 
 def make_echo(**options):
@@ -88,12 +90,16 @@ def test_the_example_of_the_page_runs():
 
 
 def train(creator, steps, num_envs, horizon, rate):
-    """Train with PPO; the mean return of the episodes that ended in each batch."""
+    """Train over our environments; the mean return of the episodes that ended in each batch."""
     torch.manual_seed(0)
-    np.random.seed(0)  # noqa: NPY002 - Tianshou shuffles with it
     vecenv = make(creator, num_envs)
-    envs = TianshouVectorEnv(vecenv)
-    actor, critic = actor_critic(Default(vecenv.driver_env), vecenv.single_action_space)
+    networks = actor_critic(Default(vecenv.driver_env), vecenv.single_action_space)
+    return learn(TianshouVectorEnv(vecenv), *networks, steps, horizon, rate)
+
+
+def learn(envs, actor, critic, steps, horizon, rate):
+    """Train with PPO; the mean return of the episodes that ended in each batch."""
+    np.random.seed(0)  # noqa: NPY002 - Tianshou shuffles with it
     algorithm = PPO(
         policy=actor, critic=critic, optim=AdamOptimizerFactory(lr=rate), max_grad_norm=0.5
     )
@@ -110,15 +116,32 @@ def train(creator, steps, num_envs, horizon, rate):
     return np.array(returns)
 
 
+@pytest.mark.slow
 def test_it_trains_on_structured_observations():
     assert train(ocean.env_creator("spaces"), 16_384, 128, 8, 5e-3)[-1] >= 0.9
 
 
+@pytest.mark.slow
 def test_it_trains_several_agents():
     creator = functools.partial(ocean.env_creator("multiagent"), roles="drawn")
     assert train(creator, 20_480, 64, 8, 5e-3)[-1] >= 0.9
 
 
-def test_it_trains_on_cartpole():
-    returns = train(classic_control.env_creator("CartPole-v1"), 102_400, 16, 128, 2.5e-3)
-    assert returns[-5:].mean() >= 300
+@pytest.mark.bench
+def test_it_learns_cartpole_as_over_environments_of_its_own():
+    vecenv = make(classic_control.env_creator("CartPole-v1"), 16)
+    own = DummyVectorEnv([functools.partial(gymnasium.make, "CartPole-v1")] * 16)
+    ours = TianshouVectorEnv(vecenv)
+    for envs in (own, ours):
+        envs.seed(list(range(16)))
+    ours.reset()  # as its own have been, by `seed`
+    weights, returns = [], []
+    for envs in (own, ours):
+        torch.manual_seed(0)
+        policy = Default(vecenv.driver_env)
+        networks = actor_critic(policy, vecenv.single_action_space)
+        returns.append(learn(envs, *networks, 102_400, 128, 2.5e-3))
+        weights.append(torch.nn.utils.parameters_to_vector(policy.parameters()))
+    np.testing.assert_array_equal(*returns)
+    assert torch.equal(*weights)
+    assert returns[0][-5:].mean() >= 300

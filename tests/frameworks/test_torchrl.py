@@ -17,6 +17,7 @@ from pufferlib.models import Default, LSTMWrapper
 pytest.importorskip("torchrl")
 
 from torchrl.collectors import Collector
+from torchrl.envs import GymEnv, SerialEnv
 from torchrl.envs.utils import check_env_specs
 from torchrl.modules import set_recurrent_mode
 from torchrl.objectives import ClipPPOLoss
@@ -123,26 +124,34 @@ def test_the_example_of_the_page_runs():
 
 
 def train(creator, frames, num_envs, horizon, rate, *, wrap=None, entropy=0.01, average=True):
-    """Train as TorchRL's PPO examples do; the rewards per episode of each batch."""
+    """Train over our environments; the rewards per episode of each batch."""
     torch.manual_seed(0)
     vecenv = make(creator, num_envs, seed=0)
     policy = Default(vecenv.driver_env)
     policy = policy if wrap is None else wrap(vecenv.driver_env, policy)
-    actor, critic = actor_critic(policy, vecenv.single_action_space)
-    env = TorchRLEnv(vecenv, **({"policy": actor} if wrap else {}))
+    networks = actor_critic(policy, vecenv.single_action_space)
+    env = TorchRLEnv(vecenv, **({"policy": networks[0]} if wrap else {}))
+    options = {"entropy": entropy, "average": average, "recurrent": wrap is not None}
+    return learn(env, *networks, frames, horizon, rate, **options)
+
+
+def learn(
+    env, actor, critic, frames, horizon, rate, *, entropy=0.01, average=True, recurrent=False
+):
+    """Train as TorchRL's PPO examples do; the rewards per episode of each batch."""
     estimate = GAE(
         gamma=0.99, lmbda=0.95, value_network=critic, deactivate_vmap=True, average_gae=average
     )
     loss = ClipPPOLoss(actor, critic, entropy_coeff=entropy, critic_coeff=0.5)
     optimizer = torch.optim.Adam(loss.parameters(), lr=rate, eps=1e-5)
-    rows, returns = vecenv.num_agents, []
+    (rows,), returns = env.batch_size, []
     batches = Collector(env, actor, frames_per_batch=rows * horizon, total_frames=frames)
     for data in batches:
         with torch.no_grad():
             estimate(data)
         for _ in range(4):
             for part in torch.randperm(rows).chunk(4):
-                with set_recurrent_mode(wrap is not None):
+                with set_recurrent_mode(recurrent):
                     losses = loss(data[part])
                 optimizer.zero_grad()
                 sum(
@@ -162,10 +171,28 @@ def test_it_trains_on_structured_observations():
     assert returns[-1] >= 0.9
 
 
+def make_own(seed):
+    env = GymEnv("CartPole-v1", categorical_action_encoding=True)
+    env.set_seed(seed)
+    return env
+
+
 @pytest.mark.bench
-def test_it_trains_on_cartpole():
-    returns = train(classic_control.env_creator("CartPole-v1"), 102_400, 16, 64, 2.5e-3)
-    assert returns[-5:].mean() >= 400
+def test_it_learns_cartpole_as_over_environments_of_its_own():
+    vecenv = make(classic_control.env_creator("CartPole-v1"), 16)
+    vecenv.reset(list(range(16)))
+    own = SerialEnv(16, [functools.partial(make_own, seed) for seed in range(16)])
+    own.start()
+    weights, returns = [], []
+    for env in (own, TorchRLEnv(vecenv)):
+        torch.manual_seed(0)
+        policy = Default(vecenv.driver_env)
+        networks = actor_critic(policy, vecenv.single_action_space)
+        returns.append(learn(env, *networks, 102_400, 64, 2.5e-3))
+        weights.append(torch.nn.utils.parameters_to_vector(policy.parameters()))
+    np.testing.assert_array_equal(*returns)
+    assert torch.equal(*weights)
+    assert returns[0][-5:].mean() >= 400
 
 
 @pytest.mark.bench
