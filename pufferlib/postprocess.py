@@ -13,6 +13,12 @@ from pettingzoo.utils.env import ParallelEnv
 
 from pufferlib.ends import flags_of
 
+ENDED_PART = "ended_part"
+"""Key of the info at an end that the learner sees while the episode goes on, such as a lost life.
+
+Its value says what ended. Whoever counts episodes leaves such an end out.
+"""
+
 
 def unroll(info: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a nested dict as (`a/b/c`, value)."""

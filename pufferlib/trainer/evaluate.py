@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
-from pufferlib.postprocess import episode_records
+from pufferlib.postprocess import ENDED_PART, episode_records
 from pufferlib.pytorch import Logits, greedy_actions, sample_logits
 from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
@@ -114,7 +114,8 @@ class EpisodeCounter:
 
     Rewards are summed here. Where the environments report one episode record (an info with
     `episode_return`) per episode that ends, the records are used instead: a wrapper may have
-    changed the rewards that the policy sees.
+    changed the rewards that the policy sees. Ends of a part, such as a life (`ENDED_PART`), do not
+    count.
 
     Args:
         num_agents: rows of all environments together.
@@ -174,7 +175,8 @@ class EpisodeCounter:
         finished = ended & masks
         records = self._records(infos, int(finished.sum()))
         for row, record in zip(rows[finished], records, strict=True):
-            self._finish(row, record)
+            if record is not None:
+                self._finish(row, record)
         self._absent[rows] = ~masks | (finished & ~self._same_step)
         return begins | (finished & self._same_step)
 
@@ -199,9 +201,14 @@ class EpisodeCounter:
 
     def _records(
         self, infos: Sequence[Mapping[str, Any]], finished: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """One record per finished row, in order; empty ones where infos and rows do not match."""
-        records = list(episode_records(infos))
+    ) -> Sequence[Mapping[str, Any] | None]:
+        """One record per finished row, in order: None where only a part of its episode ended.
+
+        Empty ones where infos and rows do not match.
+        """
+        records: list[Mapping[str, Any] | None] = []
+        for info in infos:
+            records += [None] if ENDED_PART in info else episode_records([info])
         return records if len(records) == finished else [{}] * finished
 
 

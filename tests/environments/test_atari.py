@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from pufferlib import vector
 from pufferlib.environments import atari
 from pufferlib.exceptions import ConfigError
+from pufferlib.trainer.evaluate import evaluate_policy
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +25,7 @@ def play(env, seed, steps):
             info = info | reset_info
         seen.append(observation.copy())
         rewards.append(reward)
-        summaries += [info] if info else []
+        summaries += [info] if "episode_return" in info else []
     return np.stack(seen), rewards, ends, summaries
 
 
@@ -67,10 +69,18 @@ def test_a_reset_in_the_middle_of_a_life_begins_a_new_game(breakout):
     while not is_lost:
         _, _, is_lost, _, info = breakout.step(0)
     breakout.reset()
-    assert (info, console.lives()) == ({}, 4), "the same game goes on"
+    assert (info, console.lives()) == ({"ended_part": "life"}, 4), "the same game goes on"
     breakout.step(0)
     breakout.reset()
     assert console.lives() == 5
+
+
+def test_an_evaluation_counts_games_and_no_lives():
+    """Five lives a game; a life alone lasts some twenty steps."""
+    with vector.make(atari.env_creator("breakout"), num_envs=2) as envs:
+        result = evaluate_policy(envs, None, episodes=4)
+    assert result.episodes == 4
+    assert min(result.lengths) > 80
 
 
 def test_a_whole_game_is_an_episode_where_asked():

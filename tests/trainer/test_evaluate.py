@@ -14,7 +14,7 @@ from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
 from pufferlib.environment import PufferEnv
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import Default, LSTMWrapper
-from pufferlib.postprocess import EpisodeStats
+from pufferlib.postprocess import ENDED_PART, EpisodeStats
 from pufferlib.trainer.evaluate import bootstrap_interval, evaluate_policy
 from pufferlib.trainer.setup import load_config, make_policy, make_vecenv
 
@@ -129,6 +129,35 @@ def test_every_environment_plays_the_same_number_of_episodes(stats, truncate):
     assert result.scores == result.returns
     assert result.mean == pytest.approx(np.mean(result.returns))
     assert result.episodes == 6
+
+
+class TwoLives(gymnasium.Wrapper):
+    """Two lives of an episode: an end after its second step, from which it goes on."""
+
+    clock = 0
+
+    def reset(self, *, seed=None, options=None):
+        if self.clock == 2:
+            return self.env.step(2)[0], {}
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        observation, reward, terminal, truncation, info = self.env.step(action)
+        self.clock = 0 if terminal else self.clock + 1
+        if self.clock == 2:
+            return observation, reward, True, truncation, {ENDED_PART: "life"}
+        return observation, reward, terminal, truncation, info
+
+
+def test_a_part_of_an_episode_does_not_count():
+    def creator(length):
+        return GymnasiumPufferEnv(env=TwoLives(EpisodeStats(Countdown(length, False))))
+
+    creators = [partial(creator, length) for length in (4, 6)]
+    with vector.make(creators, num_envs=2) as vecenv:
+        result = evaluate_policy(vecenv, Always(2), episodes=6)
+    assert sorted(result.lengths) == [4, 4, 4, 6, 6, 6]
+    assert sorted(result.returns) == [8.0, 8.0, 8.0, 12.0, 12.0, 12.0]
 
 
 class Logging(Always):

@@ -3,6 +3,9 @@
 Frame skip with a maximum over the last two frames, grey 84 × 84 pixels and a stack of frames
 (Mnih et al. 2015), by Gymnasium's wrappers. Games do not repeat actions at random unless asked to
 (Machado et al. 2018 advise 0.25), which is what published PPO scores were measured with.
+
+For the learner an episode ends with each life. Statistics, and what `puffer eval` counts, are of
+whole games and their true score.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from pufferlib.emulation import GymnasiumPufferEnv
 from pufferlib.environments import check_task, require
-from pufferlib.postprocess import EpisodeStats
+from pufferlib.postprocess import ENDED_PART, EpisodeStats
 from pufferlib.wrappers import NoInfo
 
 Frames = np.ndarray
@@ -53,7 +56,8 @@ class EpisodicLife(gymnasium.Wrapper[Frames, int, Frames, int]):
     """Ends the learner's episode with each life; the next reset goes on with the same game.
 
     Gymnasium's `AtariPreprocessing(terminal_on_life_loss=True)` begins a new game then, so that
-    only the first life of a game would ever be seen.
+    only the first life of a game would ever be seen. Where a life is lost and the game goes on, the
+    info is `{ENDED_PART: "life"}`.
     """
 
     def __init__(self, env: gymnasium.Env[Frames, int]) -> None:
@@ -82,6 +86,8 @@ class EpisodicLife(gymnasium.Wrapper[Frames, int, Frames, int]):
         lost_one = 0 < lives < self._lives
         self._goes_on = lost_one and not (terminal or truncation)
         self._lives = lives
+        if self._goes_on:
+            info = info | {ENDED_PART: "life"}
         return observation, reward, terminal or lost_one, truncation, info
 
     def _count_lives(self) -> int:
