@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
+from pufferlib.environments.pixels_or_numbers import PixelsOrNumbers
 from pufferlib.environments.recurrent import RecurrentPolicy
-from pufferlib.models import Convolutional, Default
-from pufferlib.models.masked import MaskedPolicy
 
 
-class Policy(MaskedPolicy):
+class Policy(PixelsOrNumbers):
     """Convolutions over stacked frames, two layers over a table of positions.
 
     Args:
-        env: anything with `single_observation_space` and `single_action_space`.
+        env: as for `PixelsOrNumbers`.
         hidden_size: width of the layers.
     """
 
     def __init__(self, env: Any, hidden_size: int = 256) -> None:
-        super().__init__(env)
-        self.hidden_size = hidden_size
-        sees_pixels = len(env.single_observation_space.shape) == 3
-        self.network = (
-            Convolutional(env, hidden_size) if sees_pixels else Default(env, hidden_size, 2)
-        )
-        self.action_head = self.network.action_head
-        self.value_head = self.network.value_head
-
-    def encode_features(self, observations: Tensor) -> Tensor:
-        """Frames `(B, depth, H, W)` or positions `(B, entities, 5)` to `(B, hidden_size)`."""
-        return self.network.encode_features(observations)
+        super().__init__(env, hidden_size)
 
 
 class Recurrent(RecurrentPolicy):
