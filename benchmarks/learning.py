@@ -6,7 +6,8 @@
 
 Every run is a process of its own with one thread, and leaves a small JSON file with its settings,
 its curve, its times, the commit and the versions; runs whose file is there are not repeated, so
-that the command may be interrupted and goes on. `--report` only shows what is there.
+that the command may be interrupted and goes on. `--report` only shows what is there; those behind
+the published curves are in `benchmarks/results/learning`.
 `curriculum.py` has the tasks and settings, `learners.py` says what is equal; a game of Atari takes
 an hour per run and is left out unless named. The final return is the mean of the last 100 training
 episodes. CPU time says more than wall time where other programs run beside.
@@ -143,10 +144,14 @@ def draw(runs: Runs, path: Path) -> None:
     import numpy as np
     from matplotlib import pyplot as plt
 
+    columns = min(len(runs), 3)
+    lines = -(-len(runs) // columns)
     figure, panels = plt.subplots(
-        1, len(runs), figsize=(3.4 * len(runs), 3.2), squeeze=False, layout="constrained"
+        lines, columns, figsize=(3.4 * columns, 2.8 * lines), squeeze=False, layout="constrained"
     )
-    for axes, (task, by_learner) in zip(panels[0], runs.items(), strict=True):
+    for axes in panels.flat[len(runs) :]:
+        axes.remove()
+    for axes, (task, by_learner) in zip(panels.flat, runs.items(), strict=False):
         for learner, color in zip(LEARNERS, ("tab:orange", "tab:blue", "tab:green"), strict=True):
             curves = [np.array(run["curve"]).T for run in by_learner.get(learner, ())]
             if not curves:
