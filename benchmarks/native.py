@@ -10,6 +10,7 @@ optimizer), measured in turn with the loop. `training.py` and `gpu.py` run this 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import tempfile
@@ -31,7 +32,12 @@ from pufferlib.models import Default, LSTMWrapper, MinGRUWrapper
 from pufferlib.trainer.config import TrainConfig
 from pufferlib.trainer.trainer import Clock
 
-WRAPPERS = {"lstm": LSTMWrapper, "mingru": MinGRUWrapper}
+WRAPPERS = {
+    "lstm": LSTMWrapper,
+    "mingru": MinGRUWrapper,
+    "mingru2": functools.partial(MinGRUWrapper, num_layers=2),
+}
+"""Memories; of two layers is the minGRU that recites Memory."""
 KINDS = ("mlp", *WRAPPERS)
 
 

@@ -164,7 +164,7 @@ def judge_native(results: Results, kind: str) -> Iterator[Judged]:
     if kind in PUFFERLIB_3:
         anchor, wanted = PUFFERLIB_3[kind]
         yield Judged(row, speed / anchor, wanted, f"PufferLib 3.0 ({anchor:,})")
-    if kind == "mingru" and "lstm" in results.native:
+    if kind.startswith("mingru") and "lstm" in results.native:
         lstm = results.native["lstm"]["steps_per_second"]
         yield Judged(row, speed / lstm, MINGRU_TIMES_LSTM, "the LSTM")
 
