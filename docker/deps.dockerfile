@@ -6,6 +6,9 @@
 # ENVS          environments, separated by commas: extras of pyproject.toml or names in
 #               docker/system-packages.txt; `common` has all that share the lock
 # DEEPMIND_LAB  1: also DeepMind Lab, by its Bazel build (UNTESTED: it needs code hosts)
+# SMAC          1: also SMAC with StarCraft II; needs STARCRAFT_LICENCE, the password of the game's
+#               licence, by which you accept it (UNTESTED: see install-smac, also for URLs)
+# MINERL        1: also MineRL with Java 8 and Minecraft (UNTESTED: see install-minerl)
 ARG BASE_IMAGE=puffertank/base:cpu
 
 # A stage of its own, so that an unrelated change of pyproject.toml installs nothing again.
@@ -41,6 +44,18 @@ COPY docker/install-deepmind-lab /tmp/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     if [ "${DEEPMIND_LAB}" = 1 ]; then umask 002; /tmp/install-deepmind-lab; fi \
     && rm /tmp/install-deepmind-lab
+
+ARG SMAC=0 STARCRAFT_LICENCE= STARCRAFT_URL= SMAC_URL= SMAC_MAPS_URL=
+COPY docker/install-smac /tmp/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    if [ "${SMAC}" = 1 ]; then umask 002; /tmp/install-smac; fi \
+    && rm /tmp/install-smac
+
+ARG MINERL=0 JDK_URL= MINERL_URL=
+COPY docker/install-minerl /tmp/
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    if [ "${MINERL}" = 1 ]; then umask 002; /tmp/install-minerl; fi \
+    && rm /tmp/install-minerl
 
 ARG ENVS=nethack VERSION=0 REVISION=unknown LOCK_HASH=unknown
 ENV PUFFERTANK_ENVS=${ENVS}

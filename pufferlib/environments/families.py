@@ -145,15 +145,15 @@ FAMILIES = (
         commands=("java",),
         system=("default-jre-headless",),
         notes="every square of the map has a choice of its own; microrts/basesWorkers16x16A is the "
-        "published map",
+        "published map; procgen in the same process has to begin first, else it crashes",
     ),
     Row(
         name="minerl",
         description="Minecraft, seen and played through MineRL 1.0",
         default="MineRLObtainDiamondShovel-v0",
         packages=("gym", "minerl"),
-        elsewhere="MineRL builds Minecraft from the network with JDK 8, which Debian 12 has not, "
-        "and wants a gym of 2021; follow https://minerl.readthedocs.io in a separate environment",
+        elsewhere="MineRL builds Minecraft with Java 8, which Debian 12 has not, and wants gym "
+        "0.23; image stage 2 installs all (untested): MINERL=1 invoke build-stage2",
         notes="not run here: tested with a stand-in that speaks its interface",
     ),
     Row(
@@ -196,7 +196,8 @@ FAMILIES = (
         extra="mujoco",
         packages=("mujoco",),
         system=("libegl1", "libgl1"),
-        notes="images without a display go through EGL",
+        notes="images without a display go through EGL; after pokemon_red in the same process only "
+        "with PYOPENGL_PLATFORM=egl in the environment",
     ),
     Row(
         name="nethack",
@@ -263,7 +264,8 @@ FAMILIES = (
         without_dependencies=True,
         packages=("procgen", "gym3", "gym"),
         system=("libgl1",),
-        notes="procgen/maze and the like name the others; a process takes seconds to begin",
+        notes="procgen/maze and the like name the others; a process takes seconds to begin, and "
+        "crashes if microrts was made in it before",
     ),
     Row(
         name="retro",
@@ -278,9 +280,9 @@ FAMILIES = (
         description="Battles of StarCraft II, every unit an agent",
         default="3m",
         packages=("pysc2", "smac"),
-        elsewhere="SMAC is in no package index (what is called smac there is another program): "
-        "pip install git+https://github.com/oxwhirl/smac, then StarCraft II and the maps as its "
-        "README says",
+        elsewhere="SMAC is in no package index (what is called smac there is another program); "
+        "image stage 2 installs it and StarCraft II (untested), whose licence you accept by its "
+        "password: SMAC=1 STARCRAFT_LICENCE=PASSWORD invoke build-stage2",
         notes="not run here: tested with a stand-in that speaks its interface",
     ),
     Row(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from engine_tools import ROOT, command, in_debian
@@ -87,14 +88,48 @@ mkdir /tools
 printf '#!/bin/sh\\n' >/tools/apt-install
 printf '#!/bin/sh\\necho "echo changed >&2" >"$3"\\n' >/tools/curl
 printf '#!/bin/sh\\necho "git was called" >&2\\n' >/tools/git
+printf '#!/bin/sh\\necho "$0 was called" >&2; exit 1\\n' >/tools/unzip
+cp /tools/unzip /tools/python
+cp /tools/unzip /tools/tar
 chmod +x /tools/*
-PATH=/tools:$PATH bash /files/install-deepmind-lab
+PATH=/tools:$PATH bash /files/"$RECIPE"
 """
+RECIPES = ("install-deepmind-lab", "install-minerl", "install-smac")
 
 
-def test_a_changed_download_is_not_executed(engine):
-    done = in_debian(FAKE_TOOLS, "install-deepmind-lab")
+def run_recipe(recipe, **variables):
+    return in_debian(FAKE_TOOLS, recipe, RECIPE=recipe, **variables)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_changed_download_is_not_used(engine, recipe):
+    done = run_recipe(recipe, STARCRAFT_LICENCE="accepted")
     assert done.returncode == 1
     assert "FAILED" in done.stdout
     assert "changed" not in done.stderr
-    assert "git was called" not in done.stderr
+    assert not re.search("(git|unzip|tar) was called", done.stderr)
+
+
+def test_starcraft_is_not_fetched_before_its_licence_is_accepted(engine):
+    done = run_recipe("install-smac")
+    assert done.returncode == 1
+    assert "If you accept it, set STARCRAFT_LICENCE" in done.stderr
+    assert "FAILED" not in done.stdout
+
+
+def test_minerl_does_not_replace_a_newer_gym_or_java(engine):
+    for tool, message in (
+        ("python", "leave environments that bring a newer gym"),
+        ("java", "Java 8"),
+    ):
+        script = f"mkdir /tools; printf '#!/bin/sh\\n' >/tools/{tool}; chmod +x /tools/{tool}; "
+        done = in_debian(f"{script} PATH=/tools:$PATH bash /files/install-minerl", "install-minerl")
+        assert done.returncode == 1
+        assert message in done.stderr
+
+
+def test_recipes_of_large_games_are_off_unless_they_are_asked_for(engine):
+    names = ("DEEPMIND_LAB", "MINERL", "SMAC")
+    assert [bake_plan()["deps"]["args"][name] for name in names] == ["0", "0", "0"]
+    plan = bake_plan(SMAC="1", STARCRAFT_LICENCE="accepted")["deps"]["args"]
+    assert (plan["SMAC"], plan["STARCRAFT_LICENCE"], plan["MINERL"]) == ("1", "accepted", "0")
