@@ -85,6 +85,11 @@ def test_the_loop_of_the_cleanrl_notebook_learns(tmp_path):
 
 
 @pytest.mark.bench
-def test_whole_notebooks_reach_their_scores(tmp_path):
-    assert numbers(r"score (\d\.\d+)", run("quickstart", tmp_path))[-1] > 0.85
-    assert max(numbers(r"mean return (\d+)", run("cleanrl", tmp_path))[-3:]) > 300
+@pytest.mark.timeout(300)  # what a notebook may take
+@pytest.mark.parametrize(
+    ("name", "pattern", "least"),
+    [("quickstart", r"score (\d\.\d+)", 0.85), ("cleanrl", r"mean return (\d+)", 300)],
+    ids=["quickstart", "cleanrl"],
+)
+def test_whole_notebooks_reach_their_scores(tmp_path, name, pattern, least):
+    assert max(numbers(pattern, run(name, tmp_path))[-3:]) > least
