@@ -13,7 +13,7 @@ def flags_of(
     agent: Any, terminals: Mapping[Any, Any], truncations: Mapping[Any, Any]
 ) -> tuple[bool, bool]:
     """Whether the agent terminated and was truncated: by its own flags, else by `__all__`."""
-    own = terminals.get(agent, False), truncations.get(agent, False)
-    if any(own):
-        return bool(own[0]), bool(own[1])
-    return bool(terminals.get(ALL, False)), bool(truncations.get(ALL, False))
+    terminal, truncated = terminals.get(agent, False), truncations.get(agent, False)
+    if not (terminal or truncated):
+        terminal, truncated = terminals.get(ALL, False), truncations.get(ALL, False)
+    return bool(terminal), bool(truncated)

@@ -172,8 +172,9 @@ class MultiagentEpisodeStats(BaseParallelWrapper[Any, Any, Any]):
         summaries: dict[Any, dict[str, Any]] = {agent: {} for agent in infos}
         ended = set()
         for agent in acting:
-            summary = self._summaries.setdefault(agent, EpisodeSummary())
-            summary.add(rewards.get(agent, 0.0), infos.get(agent, {}))
+            if agent not in self._summaries:  # `setdefault` would make one at every step
+                self._summaries[agent] = EpisodeSummary()
+            self._summaries[agent].add(rewards.get(agent, 0.0), infos.get(agent, {}))
             if any(flags_of(agent, terminals, truncations)) or agent not in alive:
                 summaries[agent] = self._summaries.pop(agent).result()
                 ended.add(agent)
