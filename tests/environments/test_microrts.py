@@ -6,6 +6,7 @@ import torch
 
 from pufferlib.environments import microrts
 from pufferlib.exceptions import ConfigError
+from pufferlib.pytorch import sample_logits
 
 pytestmark = pytest.mark.bench
 
@@ -144,3 +145,34 @@ def test_a_square_sees_what_is_near(env):
     changed = (before != after).any(0).nonzero()
     assert changed.min(0).values.tolist() == [4, 4]
     assert policy.value_head(before[None]) != policy.value_head(after[None])
+
+
+def probability_of(policy, rows, command):
+    """Of a command at the worker's square."""
+    logits, _ = policy(rows)
+    return logits[SIDE * WORKER[0] + WORKER[1]].softmax(-1)[0, command]
+
+
+def test_the_entropy_of_a_policy_without_preference_is_that_of_the_masks(env):
+    policy = microrts.Policy(env, hidden_size=8, num_blocks=1)
+    torch.nn.init.zeros_(policy.action_head.commands.weight)
+    rows = torch.from_numpy(env.reset(seed=1)[0][None].copy())
+    masks = game_of(env).reset(seed=1)[0]["action_mask"].reshape(-1, COMMANDS)
+    *_, entropy = sample_logits(policy(rows)[0])
+    assert entropy.item() == pytest.approx(np.log(masks.sum(1)).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+def test_the_gradient_of_a_command_moves_its_probability(env, advantage):
+    torch.manual_seed(0)
+    policy = microrts.Policy(env, hidden_size=8, num_blocks=1)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.05)
+    rows = torch.from_numpy(env.reset(seed=1)[0][None].copy())
+    action = torch.from_numpy(orders(worker=MOVE_DOWN)[None])
+    before = probability_of(policy, rows, MOVE_DOWN).item()
+    _, log_probability, _ = sample_logits(policy(rows)[0], action)
+    (-advantage * log_probability.sum()).backward()
+    optimizer.step()
+    after = probability_of(policy, rows, MOVE_DOWN).item()
+    assert (after - before) * advantage > 0
+    assert probability_of(policy, rows, MOVE_RIGHT).item() == 0, "it is not allowed"
