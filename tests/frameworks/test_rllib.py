@@ -30,8 +30,9 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def session():
+    # Two, that both runners of the page's example start.
     ray.init(
-        num_cpus=1, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False
+        num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=False
     )
     yield
     ray.shutdown()
