@@ -69,6 +69,15 @@ def episode_records(infos: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any,
             yield from filter(_is_record, info.values())
 
 
+def end_records(infos: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any] | None]:
+    """One per row that ended, in order: None where only a part of an episode did (`ENDED_PART`)."""
+    for info in infos:
+        if ENDED_PART in info:
+            yield None
+        else:
+            yield from episode_records([info])
+
+
 def _is_record(info: Any) -> bool:
     return isinstance(info, Mapping) and ("episode_return" in info or "episode" in info)
 

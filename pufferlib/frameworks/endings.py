@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferlib.environment import Infos
-from pufferlib.postprocess import episode_records
+from pufferlib.postprocess import end_records
 from pufferlib.vector import VecEnv
 
 __all__ = ["RowRecords"]
 
 
 class RowRecords:
-    """Gives the records of `pufferlib.postprocess.episode_records` to rows.
+    """Gives the records of `pufferlib.postprocess.end_records` to rows.
 
     Infos do not say whose they are, but come in the order of the environments, and name agents. So
     records are right where every episode that ends has one; where some have none, as those of
@@ -33,7 +33,7 @@ class RowRecords:
     def __call__(
         self, infos: Infos, ended: NDArray[np.bool_], masks: NDArray[np.bool_]
     ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Rows and their records.
+        """Rows and their records; none of a row where only a part of an episode ended, as a life.
 
         Args:
             infos: of one step.
@@ -42,7 +42,9 @@ class RowRecords:
                 environment, which was made anew, and has no record.
         """
         rows = np.flatnonzero(ended & masks).tolist()
-        yield from zip(rows, episode_records(map(self._in_order, infos)), strict=False)
+        for row, record in zip(rows, end_records(map(self._in_order, infos)), strict=False):
+            if record is not None:
+                yield row, record
 
     def _in_order(self, info: dict[Any, Any]) -> dict[Any, Any]:
         """An info by agent in the order of the agents' rows, whatever the environment's."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pufferlib.emulation.masks import take_allowed
 from pufferlib.exceptions import APIUsageError
 from pufferlib.models import is_recurrent
-from pufferlib.postprocess import ENDED_PART, episode_records
+from pufferlib.postprocess import end_records
 from pufferlib.pytorch import Logits, greedy_actions, sample_logits
 from pufferlib.spaces import row_layout
 from pufferlib.trainer.collect import as_env_actions
@@ -206,9 +206,7 @@ class EpisodeCounter:
 
         Empty ones where infos and rows do not match.
         """
-        records: list[Mapping[str, Any] | None] = []
-        for info in infos:
-            records += [None] if ENDED_PART in info else episode_records([info])
+        records = list(end_records(infos))
         return records if len(records) == finished else [{}] * finished
 
 
