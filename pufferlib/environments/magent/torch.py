@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pufferlib.models import ActionHead, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import ActionHead
 from pufferlib.models.masked import MaskedPolicy
 from pufferlib.pytorch import layer_init
 
@@ -44,8 +45,5 @@ class Policy(MaskedPolicy):
         return self.encoder(observations.float().permute(0, 3, 1, 2))
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: who was in sight a moment ago."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pufferlib.models import Default, LSTMWrapper
+from pufferlib.environments.recurrent import RecurrentPolicy
+from pufferlib.models import Default
 
 
 class Policy(Default):
@@ -14,8 +15,5 @@ class Policy(Default):
         super().__init__(env, hidden_size, num_layers=2)
 
 
-class Recurrent(LSTMWrapper):
+class Recurrent(RecurrentPolicy):
     """`Policy` with an LSTM of its width: a unit sees only what is near it."""
-
-    def __init__(self, env: Any, policy: Policy, num_layers: int = 1) -> None:
-        super().__init__(env, policy, policy.hidden_size, policy.hidden_size, num_layers)
