@@ -19,7 +19,7 @@ def make_policy(env):
     return LSTMWrapper(env, Default(env))
 
 
-def main(batches: int = 45) -> float:
+def main(batches: int = 90) -> float:
     """Train; the last mean return, of which the best is 1."""
     create = ocean.env_creator("memory")
     register("memory", create, backend="serial")

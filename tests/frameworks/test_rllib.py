@@ -124,6 +124,21 @@ def train(
     return np.array(returns)
 
 
+def random_return(creator, episodes):
+    """The mean return of all agents together under uniform actions."""
+    env = MultiAgent(creator())
+    rng, rewards = np.random.default_rng(0), 0.0
+    for seed in range(episodes):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            actions = {agent: rng.integers(env.action_spaces[agent].n) for agent in env.agents}
+            _, reward, terminals, truncations, _ = env.step(actions)
+            rewards += sum(reward.values())
+            ended = terminals["__all__"] or truncations["__all__"]
+    return rewards / episodes
+
+
 @pytest.mark.usefixtures("session")
 class TestTraining:
     def test_the_example_of_the_page(self):
@@ -157,9 +172,9 @@ class TestTraining:
     def test_memory(self):
         creator = ocean.env_creator("memory")
         returns = train(
-            creator, 45, 896, 2e-3, make_recurrent, vectors=64, horizon=14, entropy_coeff=0.05
+            creator, 90, 896, 2e-3, make_recurrent, vectors=64, horizon=14, entropy_coeff=0.05
         )
-        assert returns[-1] >= 0.9
+        assert returns[-5:].mean() >= 0.9
 
     @pytest.mark.bench
     def test_cartpole_as_over_environments_of_its_own(self):
@@ -172,6 +187,7 @@ class TestTraining:
 
     @pytest.mark.bench
     def test_a_game_of_pettingzoo(self):
-        """Three that spread over three landmarks; they do not learn within the first batch."""
-        returns = train(mpe.env_creator("simple_spread"), 40, 2400, 2e-3, entropy_coeff=0.01)
-        assert returns[-5:].mean() >= returns[0] + 10
+        """Three that spread over three landmarks."""
+        creator = mpe.env_creator("simple_spread")
+        returns = train(creator, 25, 2400, 2e-3, entropy_coeff=0.01)
+        assert returns[-10:].mean() >= random_return(creator, 200) + 4
