@@ -93,8 +93,8 @@ def test_a_memory_that_is_not_reset_does_not(tmp_path, monkeypatch):
     assert accuracy_on_latch(LSTMWrapper, AutoresetMode.SAME_STEP, tmp_path) <= 0.82
 
 
-# Five seeds of the minGRU scored 0.966 to 0.977 in the last episodes of their training. One layer of
-# it does not do (0.6 after 300,000 steps): its gates do not see what is remembered.
+# Five seeds of the minGRU scored 0.966 to 0.977 in the last episodes of their training. One layer
+# of it does not do (0.6 after 300,000 steps): its gates do not see what is remembered.
 MINGRU = {
     "rnn_kind": "mingru",
     "rnn": {"num_layers": 2},
