@@ -158,6 +158,7 @@ def interval(values: Sequence[float]) -> str:
 def draw(results: Sequence[Result], path: Path) -> None:
     """A panel per environment: the curve of each seed, and the mean of random play."""
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import MaxNLocator
 
     names = list(dict.fromkeys(result["name"] for result in results))
     columns = min(len(names), 4)
@@ -175,6 +176,8 @@ def draw(results: Sequence[Result], path: Path) -> None:
         axes.set_title(name, fontsize=9)
         axes.set_ylabel(mine[0]["score_key"].replace("_", " "), fontsize=7)
         axes.set_xlabel("agent steps", fontsize=7)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(lambda steps, _: f"{steps / 1000:g}k")
         axes.tick_params(labelsize=7)
     figure.savefig(path, dpi=110)
 

@@ -3,6 +3,8 @@
     python docs/environments_page.py                     # after a change of an environment
     python benchmarks/environments.py > speeds.md
     python docs/environments_page.py --speeds speeds.md  # with the table that was measured
+    python benchmarks/families.py --report --markdown learning.md
+    python docs/environments_page.py --learning learning.md
 
 The page has blocks between `<!-- NAME -->` and `<!-- end of NAME -->`, which this replaces; the
 rest is written by hand. `tests/test_environments_page.py` compares the blocks with the sources.
@@ -102,12 +104,14 @@ def main() -> None:
     """Read the command line and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--speeds", type=Path, help="what benchmarks/environments.py printed")
+    parser.add_argument("--learning", type=Path, help="what benchmarks/families.py wrote")
     arguments = parser.parse_args()
     page = PAGE.read_text()
     for name, make in BLOCKS.items():
         page = replaced(page, name, make(environments.ROWS.values()))
-    if arguments.speeds:
-        page = replaced(page, "speeds", arguments.speeds.read_text())
+    for name in ("speeds", "learning"):
+        if measured := getattr(arguments, name):
+            page = replaced(page, name, measured.read_text())
     PAGE.write_text(page)
 
 

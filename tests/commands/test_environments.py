@@ -60,7 +60,7 @@ def test_install_calls_pip_with_the_lock_and_returns_its_code(monkeypatch, capsy
 
 def test_install_names_what_debian_has_before_and_how_to_train_after(monkeypatch, capsys):
     monkeypatch.setattr("importlib.metadata.requires", lambda name: ["x; extra == 'minigrid'"])
-    row = dataclasses.replace(ROWS["minigrid"], system=("g++",))
+    row = dataclasses.replace(ROWS["minigrid"], packages=("gymnasium",), system=("g++",))
     monkeypatch.setattr("pufferlib.environments.ROWS", {"minigrid": row})
     assert command.install(["minigrid"], run=lambda call: print("pip runs") or 0) == 0
     needs, _, runs, train = capsys.readouterr().out.splitlines()[-4:]
