@@ -1,5 +1,8 @@
 """MicroRTS: masks, chance that is the seed's, ends, rewards, and the policy over the map."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -114,6 +117,29 @@ def test_games_of_one_process_do_not_share_their_chance():
     assert np.array_equal(together[0], together[1])
     assert np.array_equal(together[0], alone[0])
     assert not np.array_equal(alone[0], play([one], seed=4)[0])
+
+
+SIGNALS = """
+import os, signal
+from pufferlib.environments import microrts
+
+heard = []
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, lambda number, frame: heard.append(number))
+env = microrts.make_env()
+env.reset(seed=1)
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    os.kill(os.getpid(), number)
+    env.step(env.action_space.sample())
+assert len(heard) == 3, heard
+env.close()
+"""
+
+
+def test_signals_are_pythons_and_not_javas():
+    """A training that is terminated writes a checkpoint; Java would end the process."""
+    done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_maps_and_opponents_are_looked_up():

@@ -116,6 +116,7 @@ def start_java(jpype: ModuleType, folder: Path) -> None:
         return
     archives = [folder / "microrts.jar", *sorted((folder / "lib" / "bots").glob("*.jar"))]
     jpype.startJVM(
+        "-Xrs",  # signals are Python's
         "-XX:+UseSerialGC",  # threads of its own would take cores from other workers
         "-Djava.awt.headless=true",
         classpath=[str(path) for path in archives],
