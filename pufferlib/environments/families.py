@@ -145,7 +145,8 @@ FAMILIES = (
         commands=("java",),
         system=("default-jre-headless",),
         notes="every square of the map has a choice of its own; microrts/basesWorkers16x16A is the "
-        "published map; procgen in the same process has to begin first, else it crashes",
+        "published map; in the same process procgen has to begin before it, else it crashes, and "
+        "a nethack that is made after it does",
     ),
     Row(
         name="minerl",
