@@ -106,4 +106,6 @@ def test_an_environment_that_fails_is_made_anew_in_its_own_process():
 def test_the_profile_of_autotune_asks_for_no_second_one():
     tuning = autotune(toys.make_alone, num_envs=2, seconds=1, show=False)
     assert not tuning.profile.shares_process
-    assert tuning.make_kwargs == {"backend": "multiprocessing", "num_envs": 2, "num_workers": 2}
+    # Whether a pool is faster, batch_size=1, is the machine's matter.
+    found = {key: tuning.make_kwargs[key] for key in ("backend", "num_envs", "num_workers")}
+    assert found == {"backend": "multiprocessing", "num_envs": 2, "num_workers": 2}
