@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,13 +54,19 @@ class Connection:
             MachineError: the machine cannot be reached, or the command takes longer.
         """
         streams = [Lines(show or (lambda line: None)) for _ in range(2)]
-        result = self._try(
-            lambda: self._fabric.run(
+
+        def execute() -> Any:
+            start = time.monotonic()
+            result = self._fabric.run(
                 command, warn=True, in_stream=False, timeout=seconds, encoding="utf-8",
                 out_stream=streams[0], err_stream=streams[1],
-            ),
-            seconds,
-        )  # fmt: skip
+            )  # fmt: skip
+            # Its timer closes the channel; who looks before the timer is done sees a usual end.
+            if result.exited == -1 and time.monotonic() - start >= seconds:
+                raise TimeoutError
+            return result
+
+        result = self._try(execute, seconds)
         for stream in streams:
             stream.end()
         return Done(result.exited, result.stdout, result.stderr)
