@@ -107,6 +107,8 @@ def test_output_errors_and_status_come_back(connection):
     assert connection.user == "admin"
 
 
+# The library's timer may still be closing what the end of the test has closed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_a_command_that_does_not_end_is_given_up(connection, monkeypatch, is_seen):
     """Also where the library looks for its timer's end just before that."""
